@@ -141,7 +141,7 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
         return {(finding["kind"], finding["about"]) for finding in view["findings"]}
 
     board.post_many([Posting("resize"), Posting("resize", priority="high"), Posting("mail", delay=1000)])
-    board.trash(board.post("mail"), "me", reason="KeyError: 'x'", force=True)
+    board.trash(board.post("mail"), by="me", reason="KeyError: 'x'")
     board.schedules.add(Schedule("hourly", Every(hours=1), "mail"))
     board.schedules.add(Schedule("never", Every(hours=1), "mail", paused=True))
     assert verdict(1) == {("no_conductor", "resize"), ("trash", "mail"), ("no_scheduler", None)}
@@ -179,7 +179,7 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
 def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], board: JobBoard) -> None:
     job, done = board.post("resize", key="k", details={"n": 1}), board.post("resize", key="l")
     assert board.name in run("boards").splitlines()
-    board.trash(job, "me", reason="bad", error="worse", force=True)
+    board.trash(job, by="me", reason="bad", error="worse")
     board.claim(done, "me")
     board.consume(done, "me", "result")
     for text, found in (("resize:k", job), ("resize:l", done)):

@@ -242,7 +242,7 @@ def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer,
         proxy.open_again()
         assert waiting.end()[0] == job.uuid
         eventually(lambda: is_subscribed(board))
-        other.trash(job, "an operator", force=True)
+        other.trash(job, by="an operator")
         eventually(lambda: [event.uuid for event in heard] == [job.uuid])
 
 

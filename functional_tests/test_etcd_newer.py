@@ -87,7 +87,7 @@ def test_nothing_else_happens_to_a_newer_record(harness: EtcdHarness, board: Job
     older = harness.board(board.name)
     for change in (
         lambda: older.cancel(job.uuid),
-        lambda: older.trash(job.uuid, "an operator", force=True),
+        lambda: older.trash(job.uuid, by="an operator"),
     ):
         with pytest.raises(BoardUnavailable, match="newer format"):
             change()

@@ -214,7 +214,7 @@ def test_what_is_over_leaves_nothing_that_grows(board: JobBoard, server: RedisSe
         board.post(f"resize {number}", key="k")
         board.consume(claimed(board), "alice")
         job = board.post(f"crop {number}", delay=LONG)
-        board.trash(job, "alice", force=True)
+        board.trash(job, by="alice")
         board.purge(job.uuid)
         book = LogBook("journal")
         for book.named in ({"a": 1, "b": 2}, {"a": 2}):

@@ -64,7 +64,7 @@ def test_a_job_of_a_newer_format_is_left_to_newer_readers(
     for request in (
         lambda: board.claim(new, "bob"),
         lambda: board.cancel(new),
-        lambda: board.trash(new, "bob", force=True),
+        lambda: board.trash(new, by="bob"),
         lambda: board.release(claimed, reason="gone"),
     ):
         with pytest.raises(BoardUnavailable, match="newer jobboard, and nothing was done"):

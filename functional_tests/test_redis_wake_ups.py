@@ -39,7 +39,7 @@ def _claimed(board: JobBoard) -> Any:
 
 def _trashed(board: JobBoard) -> Any:
     job = board.post("resize")
-    board.trash(job, "an operator", force=True)
+    board.trash(job, by="an operator")
     return job
 
 

@@ -247,7 +247,7 @@ def test_a_request_takes_as_many_round_trips_as_the_page_says(site: Site, monkey
             if len(trips) != said[0 if site.is_postgresql else 1]:
                 taken[what] = len(trips)
             for job in board.iterjobs():
-                board.trash(job, "the next case", force=True)
+                board.trash(job, by="the next case")
             # Over a new connection no statement runs for the fifth time, when psycopg prepares it.
             board.close()
     assert taken == {}

@@ -119,7 +119,7 @@ FAILING: dict[str, tuple[str, Callable[[str, JobBoard], Any]]] = {
     "post of many": ("journal", lambda _, board: board.post_many([Posting("use", key=str(n)) for n in range(3)])),
     "claim_next": ("journal", lambda _, board: board.claim_next("bob")),
     "consume": ("journal", lambda _, board: board.consume(board.claim_next("bob")[0], "bob")),
-    "trash": ("journal", lambda _, board: board.trash(next(board.iterjobs()), "bob", force=True)),
+    "trash": ("journal", lambda _, board: board.trash(next(board.iterjobs()), by="bob")),
     "pause": ("journal", lambda _, board: board.pause("resize")),
 }
 

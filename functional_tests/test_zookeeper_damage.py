@@ -149,7 +149,7 @@ def test_reasons_of_any_length_leave_a_job_that_can_be_written(harness: ZooKeepe
     for _ in range(25):
         [claimed] = board.claim_next("alice", expiry=LONG)
         board.abandon(claimed, "alice", reason=long, error=long)
-    board.trash(job, "an operator", reason=long, force=True)
+    board.trash(job, by="an operator", reason=long)
     record = board.get(job.uuid).record
     assert (record.state, record.attempts) == (JobState.TRASHED, 25)
     for text, most in ((record.reason, 4_000), (record.last_error, 400_000), (job.history[-1].reason, 500)):
@@ -232,7 +232,7 @@ def test_a_list_that_breaks_off_leaves_nothing_that_is_gone_meanwhile(
             # The first five hundred are listed by now; some of these are among them.
             gone = [job.uuid for job in jobs[:50]]
             for job in jobs[:50]:
-                writer.trash(job, "an operator", force=True)
+                writer.trash(job, by="an operator")
             writer._backend.purge(gone)
             lists += 1
             return True

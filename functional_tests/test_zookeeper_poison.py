@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[JobBoard, str], object]] = {
     "release": lambda board, uuid: board.release(board.get(uuid), reason="why"),
     "cancel": lambda board, uuid: board.cancel(uuid),
     "restore": lambda board, uuid: board.restore(uuid),
-    "trash": lambda board, uuid: board.trash(uuid, "an operator", force=True),
+    "trash": lambda board, uuid: board.trash(uuid, by="an operator"),
     "purge": lambda board, uuid: board.purge(uuid),
 }
 

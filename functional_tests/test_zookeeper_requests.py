@@ -105,7 +105,7 @@ def test_a_request_takes_as_many_round_trips_as_the_page_says(what: str, proxy: 
     _hold(board)
     act(board, prepare(board))
     for job in board.iterjobs():
-        board.trash(job, "the next one", force=True)
+        board.trash(job, by="the next one")
     prepared = prepare(board)
     trips: set[int] = set()
     # What is sent in several parts, without an answer between them, is one.

@@ -55,7 +55,7 @@ def frozen() -> Iterator[tuple[JobBoard, list[Any]]]:
 CALLS = {
     **silence.CALLS,
     "post long": lambda board, claimed: board.post("resize", details={"text": "x" * 5000}),
-    "trash": lambda board, claimed: board.trash(claimed[0], "an operator", force=True),
+    "trash": lambda board, claimed: board.trash(claimed[0], by="an operator"),
     "restore": lambda board, claimed: board.restore(SOME),
     "find": lambda board, claimed: board.find("resize", "k"),
     "wait": lambda board, claimed: list(board.wait(60)),

@@ -136,6 +136,10 @@ class JobHandle:
         return f"<{type(self).__name__} {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
 
 
+#: What names a job in a call: a handle, or a uuid.
+JobOrUuid = JobHandle | str | uuids.UUID
+
+
 class Job(JobHandle):
     """A light handle on one job.
 

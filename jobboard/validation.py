@@ -166,6 +166,11 @@ def check_reason(value: object, what: str = "reason") -> str | None:
     return shortened(value.encode("utf-8", "backslashreplace").decode(), MAX_REASON)
 
 
+def check_operator(by: object, reason: object) -> tuple[str | None, str | None]:
+    """Return who asks for something, and why, as a history gets them; None for what nobody says."""
+    return None if by is None else check_text("by", by), check_reason(reason)
+
+
 def is_moment(value: object) -> bool:
     """Whether it is a number of seconds since the epoch that a datetime can hold."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and _FIRST <= value <= _LAST

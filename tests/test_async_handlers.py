@@ -90,7 +90,7 @@ def test_no_call_of_the_board_blocks_the_loop(backend: ThreadsOf, loop: str) -> 
                 await job.extend_expiry(60)
                 break
             await board.abandon(jobs[0], "me")
-            await board.trash(jobs[1], "me", force=True)
+            await board.trash(jobs[1], by="me")
             await board.cancel(jobs[2])
             assert [found.uuid async for found in board.trashed()] == [jobs[1].uuid]
             assert not await jobs[3].wait(0.01)

@@ -150,7 +150,7 @@ class TestLooking:
 
     def test_what_a_job_carries_does_not_steer_the_terminal(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a", details={"x": "\x1b[2J"})
-        board.trash(job, "me", reason="\x1b]0;title\x07", force=True)
+        board.trash(job, by="me", reason="\x1b]0;title\x07")
         for line in (jobboard("trashed"), jobboard("show", job.uuid, "--details"), jobboard("why", job.uuid)):
             assert "\x1b" not in line
             assert "\x07" not in line
@@ -167,7 +167,7 @@ class TestLooking:
         assert "claimed by alice" in jobboard("why", first.uuid)
         board.consume(first, "alice")
         assert "complete" in jobboard("why", first.uuid)
-        board.trash(second, "me", reason="it is bad", force=True)
+        board.trash(second, by="me", reason="it is bad")
         (reason,) = as_json(jobboard("why", second.uuid, "--json"))["reasons"]
         assert (reason["kind"], reason["text"][:30]) == ("trashed", "It is in the trash: it is bad.")
 
@@ -255,7 +255,7 @@ class TestOperating:
     def test_restore_one_some_all(self, jobboard: Run, board: JobBoard) -> None:
         jobs = [board.post(name) for name in ("a", "b", "b", "c", "c")]
         for job, reason in zip(jobs, ("x", "disk full", "net", "disk full", "net"), strict=True):
-            board.trash(job, "me", reason=reason, force=True)
+            board.trash(job, by="me", reason=reason)
         assert jobboard("restore", jobs[0].uuid) == "1 job named 'a' restored\n"
         assert jobboard("restore", "--job-name", "b", "--reason", "disk", "--yes") == "1 job named 'b' restored\n"
         assert as_json(jobboard("restore", "--older-than", "3600", "--yes", "--json"))["restored"] == 0
@@ -264,7 +264,7 @@ class TestOperating:
 
     def test_without_a_yes_and_a_terminal_nothing_happens(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a")
-        board.trash(job, "me", force=True)
+        board.trash(job, by="me")
         for command in (["purge", "--all"], ["purge", job.uuid], ["restore", "--all"], ["restore", "--reason", ""]):
             assert "--yes" in jobboard(*command, status=USAGE)
         assert list(board.trashed()) == [job]
@@ -273,7 +273,7 @@ class TestOperating:
 
     def test_what_cannot_be_restored_is_told(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a", key="k")
-        board.trash(job, "me", force=True)
+        board.trash(job, by="me")
         board.post("a", key="k")
         jobboard("restore", job.uuid, status=REFUSED)
 

@@ -85,7 +85,7 @@ def test_jobs_in_other_states_only_when_asked_for(import_: Import, board: JobBoa
     for job in (claimed, done):
         board.claim(job, "me")
     board.consume(done, "me")
-    board.trash(bad, "me", force=True, reason="bad")
+    board.trash(bad, by="me", reason="bad")
     everything = ("--details", "--state", "claimed", "--state", "trashed", "--state", "complete")
     assert import_(export=everything) == "1 job imported; 2 in other states left out\n"
     assert (other.get(claimed.uuid).state, other.get(claimed.uuid).attempts) == (JobState.UNCLAIMED, 0)

@@ -73,7 +73,7 @@ class TestExport:
     def test_it_takes_the_selectors(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a")
         board.post("a")
-        board.trash(job, "me", reason="bad", force=True)
+        board.trash(job, by="me", reason="bad")
         assert as_json(jobboard("export", "--state", "trashed"))["uuid"] == job.uuid
         assert jobboard("export", "--reason", "good") == ""
 
@@ -81,7 +81,7 @@ class TestExport:
 class TestFindingByKey:
     def test_in_the_trash_and_complete(self, jobboard: Run, board: JobBoard) -> None:
         trashed, done = board.post("a:b", key="k:1"), board.post("a", key="k2")
-        board.trash(trashed, "me", reason="bad", force=True)
+        board.trash(trashed, by="me", reason="bad")
         board.claim(done, "me")
         board.consume(done, "me")
         for text, job in (("a:b:k:1", trashed), ("a:k2", done)):
@@ -95,7 +95,7 @@ class TestFindingByKey:
         jobs = []
         for _ in range(7):
             jobs.append(board.post("a", key="k"))
-            board.trash(jobs[-1], "me", force=True)
+            board.trash(jobs[-1], by="me")
         told = jobboard("show", "a:k", status=1)
         assert "7 jobs that ended had the key 'a:k'" in told
         assert sum(job.uuid in told for job in jobs) == 5

@@ -115,7 +115,7 @@ class TestTerminal:
     @pytest.mark.parametrize(("answer", "status", "left"), [("y\n", 0, 0), ("\n", 1, 2)])
     def test_purge_asks(self, board: JobBoard, answer: str, status: int, left: int) -> None:
         for _ in range(2):
-            board.trash(board.post("a"), "me", force=True)
+            board.trash(board.post("a"), by="me")
         found, told = on_a_terminal("purge", "--all", answer=answer)
         assert "purge 2 jobs named 'a'? [y/N]" in told
         assert (found, len(list(board.trashed()))) == (status, left)
@@ -123,7 +123,7 @@ class TestTerminal:
 
     def test_restoring_one_does_not_ask(self, board: JobBoard) -> None:
         job = board.post("a")
-        board.trash(job, "me", force=True)
+        board.trash(job, by="me")
         status, told = on_a_terminal("restore", job.uuid)
         assert (status, told.endswith("1 job named 'a' restored\n")) == (0, True)
 
@@ -137,7 +137,7 @@ class TestPipe:
         assert jobboard("trashed") == "uuid\tname\tattempts\ttrashed_on\treason\n"
 
     def test_a_reason_stays_in_its_cell(self, jobboard: Run, board: JobBoard) -> None:
-        board.trash(board.post("a"), "me", reason="one\ttwo\nthree\r\x1b[2J", force=True)
+        board.trash(board.post("a"), by="me", reason="one\ttwo\nthree\r\x1b[2J")
         assert jobboard("trashed").splitlines()[1].split("\t")[4] == "one two three\\r\\x1b[2J"
 
     def test_a_cut_list_says_so(self, jobboard: Run, board: JobBoard) -> None:

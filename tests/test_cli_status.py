@@ -31,7 +31,7 @@ def test_the_exit_status_is_the_verdict(board: JobBoard, capsys: pytest.CaptureF
 def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(30):
         board.post(f"n{number}")
-        board.trash(board.post(f"t{number}"), "me", reason=f"E{number}: bad", force=True)
+        board.trash(board.post(f"t{number}"), by="me", reason=f"E{number}: bad")
     assert run(["status"]) == 1
     told = capsys.readouterr().out
     assert told.count("\n") <= 40

@@ -135,7 +135,7 @@ class TestTheBound:
             eventually(lambda: board.job_count == 0)
             broken = board.post("hang on")
             until_begun(conductor, broken)
-            board.trash(broken, "operator", reason="a test", force=True)
+            board.trash(broken, by="operator", reason="a test")
             eventually(lambda: stuck(conductor) == 2)
 
 

@@ -70,7 +70,7 @@ def pages_of(board: JobBoard, ask: Asking) -> dict[str, httpx.Response]:
     """Return every page that links lead to, one of each path; of a board that has something on each."""
     board.post_many([Posting("mail"), Posting("mail", delay=60), Posting("late"), Posting("broken"), Posting("held")])
     (broken, held) = (next(board.iterjobs(names=[name])) for name in ("broken", "held"))
-    board.trash(broken, "me", reason="ValueError: bad", force=True)
+    board.trash(broken, by="me", reason="ValueError: bad")
     board.claim(held, "worker")
     board.schedules.add(Schedule("beat", Every(hours=1), "mail"))
     board.register_entity(Entity("conductor", "worker", {"names": ["mail"], "concurrency": 1, "running": 1}))
@@ -120,7 +120,7 @@ def test_each_complaint_has_tests_that_exist() -> None:
 
 def test_a_page_outlives_the_console_that_made_it(board: JobBoard) -> None:
     job = board.post("mail")
-    board.trash(job, "me", force=True)
+    board.trash(job, by="me")
     first = console(board, "restore").get(f"/b/shop/jobs/{job.uuid}")
     assert "set-cookie" not in first.headers
     console(board, "restore").post(f"/b/shop/jobs/{job.uuid}", fields_of(first))
@@ -164,8 +164,8 @@ def test_numbers_are_those_of_the_store_whatever_events_say(board: JobBoard) -> 
 def test_filters_stay_after_an_action(board: JobBoard) -> None:
     ask = console(board, *RIGHTS)
     for _ in range(3):
-        board.trash(board.post("mail"), "me", reason="OSError: disk", force=True)
-    board.trash(board.post("mail"), "me", reason="ValueError: bad", force=True)
+        board.trash(board.post("mail"), by="me", reason="OSError: disk")
+    board.trash(board.post("mail"), by="me", reason="ValueError: bad")
     path = "/b/shop/bulk?action=restore&state=trashed&name=mail&kind=OSError"
     done = ask.post(path, fields_of(ask.get(path)))
     assert "3 jobs named 'mail' restored." in text_of(done)
@@ -186,7 +186,7 @@ def test_one_conductor_is_found_among_hundreds(board: JobBoard) -> None:
 
 def test_it_runs_where_no_handler_is(board: JobBoard) -> None:
     job = board.post("a.module.that.is.nowhere:handler", details={"model": "a.module.that.is.nowhere:Model"})
-    board.trash(job, "me", reason="nowhere.Error: bad", force=True)
+    board.trash(job, by="me", reason="nowhere.Error: bad")
     ask = console(board, *RIGHTS)
     assert "a.module.that.is.nowhere:Model" in text_of(ask.get(f"/b/shop/jobs/{job.uuid}"))
     ask.post(f"/b/shop/jobs/{job.uuid}", {"action": "restore"})

@@ -40,7 +40,7 @@ cookies = [{{}}, cookie_of("eve"), cookie_of("bob", is_staff=True), cookie_of("a
 assert [ask.get("/jobs/b/orders/jobs", headers=cookie).status_code for cookie in cookies] == [403, 403, 200, 200]
 board = recipe["board"]
 job = board.post("mail")
-board.trash(job, "worker", force=True)
+board.trash(job, by="worker")
 for cookie, status in zip(cookies, (403, 403, 403, 200)):
     answer = ask.post(f"/jobs/b/orders/jobs/{{job.uuid}}", {{"action": "restore"}}, headers=cookie | SAME_SITE)
     assert answer.status_code == status

@@ -49,7 +49,8 @@ def test_every_mutation_of_the_seam_loses_a_reply() -> None:
     source = inspect.getsource(retries) + inspect.getsource(schedules)
     reads = {
         "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimed_under", "maintenance.tidy",
-        "maintenance.audit", "maintenance.holders", "maintenance.server_version", "books.load", "books.page",
+        "maintenance.audit", "maintenance.holders", "maintenance.pauses", "maintenance.server_version", "books.load",
+        "books.page",
     }  # fmt: skip
     of_roles = {f"{name}.{method}" for name, role in ROLES.items() for method in role.__abstractmethods__}
     primitives = Backend.__abstractmethods__ | of_roles

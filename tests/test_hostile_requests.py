@@ -65,7 +65,7 @@ NAMES = sorted(
 def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
     with backend(request.node.name, "memory") as board:
         board.post("mail", key="a")
-        board.trash(board.post("bad"), "test", force=True)
+        board.trash(board.post("bad"), by="test")
         board.schedules.add(Schedule("s", Every(hours=1), "mail"))
         yield board
 

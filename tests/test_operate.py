@@ -94,7 +94,7 @@ class TestFinding:
     def test_by_the_beginning_or_the_end(self, board: JobBoard) -> None:
         one = board.post("a", uuid="aaaa1111-0000-4000-8000-000000000000")
         two = board.post("a", uuid="aaaa2222-0000-4000-8000-00000000bbbb")
-        board.trash(two, "me", force=True)
+        board.trash(two, by="me")
         assert find_job(board, "AAAA1") == one
         assert find_job(board, "aaaa2222-0") == find_job(board, "BBBB") == find_job(board, "0-8000-00000000bbbb") == two
         for text, said in (

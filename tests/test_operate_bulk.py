@@ -27,7 +27,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
 
 
 TRASHED = {JobState.TRASHED}
-CANCEL, RESTORE = partial(bulk.cancel_all, who="me"), partial(bulk.restore_all, who="me")
+CANCEL, RESTORE = partial(bulk.cancel_all, by="me"), partial(bulk.restore_all, by="me")
 
 
 class TestSelecting:
@@ -42,7 +42,7 @@ class TestSelecting:
             "fired": board.schedules.add(Schedule("s", Every(hours=1), "c")) and board.schedules.fire_now("s"),
         }
         board.claim(jobs["claimed"], "worker@host-7:1")
-        board.trash(jobs["broken"], "me", reason="disk full on /var", force=True)
+        board.trash(jobs["broken"], by="me", reason="disk full on /var")
         return jobs
 
     @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ class TestSelecting:
         live, broken = board.post("a"), board.post("a")
         clock.time += 100
         board.claim(live, "worker")
-        board.trash(broken, "me", reason="disk full", force=True)
+        board.trash(broken, by="me", reason="disk full")
         old = Selection(states={*LIVE, *TRASHED}, older_than=50)
         assert list(old.jobs(board)) == [live]
         clock.time += 50
@@ -136,7 +136,7 @@ class TestBulk:
         targets, steps = targets_of(Selection().jobs(board)), list[int]()
         board.claim(jobs[0], "w")
         board.cancel(jobs[1])
-        outcome = bulk.cancel_all(board, targets, steps.append, who="me")
+        outcome = bulk.cancel_all(board, targets, steps.append, by="me")
         assert (outcome.done, outcome.asked, steps) == (249, 1, [100, 100, 50])
         assert jobs[1].uuid in outcome.refused[0]
         assert (board.job_count, jobs[0].cancelled) == (1, True)
@@ -144,11 +144,11 @@ class TestBulk:
     def test_trash_restore_and_purge(self, board: JobBoard, jobs: list[Job]) -> None:
         targets = targets_of(Selection().jobs(board))
         board.cancel(jobs[1])
-        trashed = bulk.trash_all(board, targets, _ignore, who="me", reason="bad")
+        trashed = bulk.trash_all(board, targets, _ignore, by="me", reason="bad")
         assert (trashed.done, len(trashed.refused)) == (249, 1)
         assert (jobs[0].history[-1].who, jobs[0].record.reason) == ("me", "bad")
         board.purge(jobs[2].uuid)
-        restored = bulk.restore_all(board, targets[:200], _ignore, who="me")
+        restored = bulk.restore_all(board, targets[:200], _ignore, by="me")
         assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
         assert jobs[0].history[-1].who == "me"
         purged = bulk.purge_all(board, targets, _ignore)
@@ -159,7 +159,7 @@ class TestBulk:
         targets = targets_of(Selection(states={JobState.CLAIMED}).jobs(board))
         board.release(jobs[0], reason="x")
         board.claim(jobs[0], "other")
-        outcome = bulk.release_all(board, targets, _ignore, who="me", reason="gone")
+        outcome = bulk.release_all(board, targets, _ignore, by="me", reason="gone")
         assert (outcome.done, len(outcome.refused)) == (2, 1)
         assert jobs[0].state is JobState.CLAIMED
         assert jobs[1].history[-1].reason == "gone (me)"
@@ -169,7 +169,7 @@ class TestBulk:
         targets = targets_of(jobs)
         board.run_now(jobs[0])
         board.cancel(jobs[1])
-        outcome = bulk.run_now_all(board, targets, _ignore, who="me")
+        outcome = bulk.run_now_all(board, targets, _ignore, by="me")
         assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
 
     def test_reprioritize(self, board: JobBoard) -> None:
@@ -177,15 +177,15 @@ class TestBulk:
         targets = targets_of(jobs)
         board.reprioritize(jobs[0], "low")
         board.claim(jobs[1], "alice")
-        outcome = bulk.reprioritize_all(board, targets, _ignore, priority=JobPriority.LOW, who="ada")
+        outcome = bulk.reprioritize_all(board, targets, _ignore, priority=JobPriority.LOW, by="ada")
         assert (outcome.done, len(outcome.refused)) == (2, 1)
         assert board.get(jobs[2].uuid).priority is JobPriority.LOW
 
     def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
         job = board.post("a", key="k")
-        board.trash(job, "me", force=True)
+        board.trash(job, by="me")
         board.post("a", key="k")
-        outcome = bulk.restore_all(board, targets_of([job]), _ignore, who="me")
+        outcome = bulk.restore_all(board, targets_of([job]), _ignore, by="me")
         assert (outcome.done, "its key" in outcome.refused[0]) == (0, True)
         assert list(board.trashed()) == [job]
 
@@ -194,7 +194,7 @@ class TestBulk:
         self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], Outcome]
     ) -> None:
         if act is not CANCEL:
-            bulk.trash_all(board, targets_of(jobs), _ignore, who="me", reason="bad")
+            bulk.trash_all(board, targets_of(jobs), _ignore, by="me", reason="bad")
         with pytest.raises(BoardUnavailable, match="before that, 100 of 250 jobs were done"):
             act(board, targets_of(jobs), lambda _: board.close())
         board.connect()
@@ -207,7 +207,7 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
     from jobboard.errors import ReplyLost
 
     job, inside = board.post("a"), client_of(board).backend
-    board.trash(job, "me", force=True)
+    board.trash(job, by="me")
     purge, replies = inside.purge, [ReplyLost("no reply")]
 
     def lose(uuids: Any) -> Any:
@@ -229,7 +229,7 @@ def test_jobs_that_the_store_refuses_hold_up_no_others() -> None:
         jobs = board.post_many([Posting("a") for _ in range(7)])
         refused = [jobs[0].uuid, jobs[3].uuid, jobs[6].uuid]
         lossy.refuse(refused)
-        outcome = bulk.trash_all(board, targets_of(jobs), lambda number: None, who="me", reason=None)
+        outcome = bulk.trash_all(board, targets_of(jobs), lambda number: None, by="me", reason=None)
         assert outcome.changed == [job.uuid for job in jobs if job.uuid not in refused]
         assert [line.split()[1] for line in outcome.refused] == refused
         assert {job.uuid for job in board.iterjobs()} == set(refused)

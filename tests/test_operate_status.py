@@ -175,7 +175,7 @@ def test_a_host_without_cronsim_sees_the_board(board: JobBoard, monkeypatch: pyt
 def test_the_trash_by_reason(board: JobBoard) -> None:
     reasons = ["KeyError: 'x'", "KeyError: 'y'", "timed out after 3 s", "timed out after 60 s", None, "KeyError: 'z'"]
     for reason in reasons:
-        board.trash(board.post("a"), "me", reason=reason, force=True)
+        board.trash(board.post("a"), by="me", reason=reason)
     assert found(board) == [("ATTENTION", "trash", "a")]
     assert [(group["kind"], group["jobs"]) for group in status(board)["trash"]] == [
         ("KeyError", 3), ("timed out after # s", 2), ("no reason", 1),
@@ -210,7 +210,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
     assert len(asked) == 6
     board.post_many([Posting(f"name {number}") for number in range(3 * MAX_NAMES) for _ in range(3)])
     for job in list(board.iterjobs(names=[f"name {number}" for number in range(MAX_NAMES + 1)])):
-        board.trash(job, "me", force=True)
+        board.trash(job, by="me")
     for number in range(1100):
         board.schedules.add(Schedule(f"s{number}", Every(hours=1), "a"))
     asked.clear()

@@ -132,7 +132,7 @@ def test_an_earlier_failure(board: JobBoard) -> None:
 def test_trash_and_restore(board: JobBoard) -> None:
     register(board, "a")
     job = board.post("a")
-    board.trash(job, "me", reason="no such image", force=True)
+    board.trash(job, by="me", reason="no such image")
     assert kinds(job) == ["trashed"]
     assert text(job).startswith("It is in the trash: no such image.")
     board.restore(job.uuid)

@@ -162,7 +162,7 @@ def listen_on(board: JobBoard) -> None:
         board.schedules.add(Schedule("once", At(datetime.now(UTC) - timedelta(hours=1)), "write"))
         board.schedules.add(Schedule("late", At(datetime.now(UTC) - timedelta(hours=1)), "write", misfire_grace=1))
         eventually(lambda: board.job_count == 1)
-        board.trash(next(board.iterjobs()), "an operator", force=True)
+        board.trash(next(board.iterjobs()), by="an operator")
         eventually(lambda: sorted(heard) == sorted(_KINDS))
     finally:
         for each in unsubscribe:

@@ -30,7 +30,7 @@ def fill(board: JobBoard) -> list[Job]:
     board.abandon(failed, NAME, delay=3600, reason=TEXT, error=TEXT)
     trashed = [board.post(name) for name in (NAME, "W" * 255, "trashed")]
     for job in trashed:
-        board.trash(job, NAME, reason=TEXT, error=TEXT, force=True)
+        board.trash(job, by=NAME, reason=TEXT, error=TEXT)
     done = board.post("done", details=details)
     board.claim(done, NAME)
     board.consume(done, NAME, TEXT)

@@ -20,7 +20,7 @@ def _claimed(board: JobBoard) -> Any:
 
 def _trashed(board: JobBoard) -> str:
     job = board.post("resize", key="k")
-    board.trash(job, "an operator", force=True)
+    board.trash(job, by="an operator")
     return job.uuid
 
 
@@ -72,7 +72,7 @@ MUTATIONS: dict[str, tuple[Prepare, Act]] = {
     "abandon": (_claimed, lambda board, job: board.abandon(job, "alice", reason="no disk here")),
     "abandon for later": (_claimed, lambda board, job: board.abandon(job, "alice", delay=LONG, counted=False)),
     "trash": (_claimed, lambda board, job: board.trash(job, "alice", reason="broken")),
-    "trash by force": (_claimed, lambda board, job: board.trash(job, "an operator", reason="runaway", force=True)),
+    "trash by force": (_claimed, lambda board, job: board.trash(job, by="an operator", reason="runaway")),
     "release": (_claimed, _released),
     "run now": (lambda board: board.post("resize", delay=LONG), lambda board, job: board.run_now(job)),
     "reprioritize": (lambda board: board.post("resize"), lambda board, job: board.reprioritize(job, "low")),

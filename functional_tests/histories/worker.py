@@ -193,7 +193,7 @@ class Worker:
         self._operate("release", self._seen, step, lambda uuid: self._board.release(uuid, reason="its host is gone"))
 
     def _trash_by_force(self, step: Step) -> None:
-        self._operate("trash_by_force", self._seen, step, lambda uuid: self._board.trash(uuid, "operator", force=True))
+        self._operate("trash_by_force", self._seen, step, lambda uuid: self._board.trash(uuid, by="operator"))
 
     def _restore(self, step: Step) -> None:
         self._operate("restore", self._in_trash, step, lambda uuid: shown(self._board.restore(uuid)))

@@ -128,6 +128,7 @@ class AsyncJobBoard(Twin):
     pause = awaited(JobBoard.pause)
     resume = awaited(JobBoard.resume)
     paused = awaited(JobBoard.paused)
+    pauses = awaited(JobBoard.pauses)
     audit = awaited(JobBoard.audit)
     register_entity = awaited(JobBoard.register_entity)
     remove_entity = awaited(JobBoard.remove_entity)

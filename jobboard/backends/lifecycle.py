@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from jobboard.backends.reasons import ahead_of_time, cancel_asked, expired, used_up
+from jobboard.backends.reasons import ahead_of_time, by_whom, expired, used_up
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -148,7 +148,7 @@ def request_cancel(
     if row.cancel_asked:
         return Transition(CancelOutcome.ASKED)
     row.cancel_asked = True
-    note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, cancel_asked(by, reason))
+    note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by_whom(by, reason))
     return _changed(row, now, CancelOutcome.ASKED, note)
 
 

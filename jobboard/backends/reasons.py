@@ -16,8 +16,8 @@ def to_priority(priority: JobPriority, note: str | None) -> str:
     return f"to {priority}: {note}" if note else f"to {priority}"
 
 
-def cancel_asked(by: str | None, reason: str | None) -> str | None:
-    """Say who asked a job's owner to end it, and why; the line itself names the owner."""
+def by_whom(by: str | None, reason: str | None) -> str | None:
+    """Say who has asked for something, and why, where nothing else names them."""
     said = by and f"by {by}"
     return f"{said}: {reason}" if said and reason else said or reason
 
@@ -33,7 +33,7 @@ def released(by: str | None, reason: str | None) -> str:
     return f"{said} ({by})" if by else said
 
 
-def trashed(reason: str | None) -> str:
+def trashed_by_operator(reason: str | None) -> str:
     """Say why an operator trashed a job; the line itself names the operator."""
     return reason or "trashed by an operator"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import count
 from operator import attrgetter
-from typing import Any
+from typing import Any, overload
 
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import (
@@ -29,7 +30,7 @@ from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.job import Job, JobHandle
+from jobboard.job import Job, JobHandle, JobOrUuid
 from jobboard.states import JobState
 from jobboard.types import Seconds
 from jobboard.validation import (
@@ -38,6 +39,7 @@ from jobboard.validation import (
     check_expiry,
     check_moment,
     check_names,
+    check_operator,
     check_reason,
     check_text,
 )
@@ -293,12 +295,40 @@ class Consuming:
         verdict, repeated = yield Ask(self._backend.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
+    @overload
+    def trash(
+        self,
+        /,
+        job: JobOrUuid,
+        who: str,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        token: int | None = None,
+    ) -> None: ...
+    @overload
+    def trash(
+        self, /, job: JobOrUuid, *, by: str | None = None, reason: str | None = None, error: str | None = None
+    ) -> None: ...
+    @overload
+    def trash(
+        self,
+        /,
+        job: JobOrUuid,
+        who: str,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        token: int | None = None,
+        force: bool,
+    ) -> None: ...
     @asks_once
     def trash(
         self,
-        job: JobHandle | str,
-        who: str,
+        job: JobOrUuid,
+        who: str | None = None,
         *,
+        by: str | None = None,
         reason: str | None = None,
         error: str | None = None,
         token: int | None = None,
@@ -306,21 +336,32 @@ class Consuming:
     ) -> Steps[None]:
         """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
+        With ``who`` as the end of its claim. Without it for operators, whoever has claimed the job; the claim is lost.
+        That is idempotent.
+
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
             did not get it.
-        :param reason: a short text for the history.
+        :param by: the operator, for the history.
+        :param reason: why, for the history and the record.
         :param error: as for :meth:`abandon`: the job's ``last_error``; None is the ``reason``.
-        :param force: for operators: trash it whoever has claimed it; the claim is lost. Idempotent.
-        :raises ClaimLost: without ``force``: the claim does not hold.
-        :raises NotFound: with ``force``: it is not on the board.
+        :param force: what ``who`` left out is now.
+        :raises ClaimLost: with ``who``: the claim does not hold.
+        :raises NotFound: without ``who``: it is not on the board.
         """
-        check_text("who", who)
-        texts = check_reason(reason), check_reason(error, "error")
-        fence = None if force else self._fence(job, who, token)
+        if force:
+            # Seen from here, the caller of the board is behind the call that this is a step of.
+            warnings.warn("force=True is gone soon: trash(job, by=...)", DeprecationWarning, stacklevel=4)
+            who, by, token = None, who if by is None else by, None
+        if who is not None and by is not None:
+            raise TypeError("give who to end a claim, or by for an operator's trash, not both")
+        if who is None and token is not None:
+            raise TypeError("token= proves the claim of an owner: give its name too, as who")
+        texts = check_operator(by, reason)[1], check_reason(error, "error")
+        fence = None if who is None else self._fence(job, who, token)
         uuid = self._handles.uuid_of(job)
-        end = Trashing(uuid, fence, *texts, by=who)
+        end = Trashing(uuid, fence, *texts, by=by if who is None else who)
         if fence is not None:
-            self._ending(who, [fence])
+            self._ending(fence.who, [fence])
         verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
             self._ended(fence, verdict, repeated, JobState.TRASHED)
@@ -358,13 +399,13 @@ class Consuming:
 
         return self._client.call(claim_next)
 
-    def _fence(self, job: JobHandle | str, who: str, token: int | None) -> Fence:
+    def _fence(self, job: JobOrUuid, who: str, token: int | None) -> Fence:
         check_text("who", who)
         if token is not None:
             check_count("token", token, most=_MAX_TOKEN)
         return self._fence_of(job, who, token)
 
-    def _fence_of(self, job: JobHandle | str, who: str, token: int | None) -> Fence:
+    def _fence_of(self, job: JobOrUuid, who: str, token: int | None) -> Fence:
         uuid = self._handles.uuid_of(job)
         held = job.token if isinstance(job, JobHandle) else None
         if held is None:

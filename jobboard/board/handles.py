@@ -13,7 +13,7 @@ from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
 from jobboard.client.paging import page_sizes
 from jobboard.codec import NewerFormat
-from jobboard.job import Board, Job, JobHandle, row_of
+from jobboard.job import Board, Job, JobHandle, JobOrUuid, row_of
 from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_uuid
@@ -33,7 +33,7 @@ class JobHandles:
         self._client = client
         self.reader = JobReader(client)
 
-    def uuid_of(self, job: JobHandle | str) -> str:
+    def uuid_of(self, job: JobOrUuid) -> str:
         """Return the uuid of an argument ``job``."""
         if not isinstance(job, JobHandle):
             return check_uuid(job)

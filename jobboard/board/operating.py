@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from collections.abc import Iterator
 
 from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.reasons import to_priority
-from jobboard.backends.rows import AuditFinding, EntityRow, TrashOutcome, Verdict, is_refusal
+from jobboard.backends.reasons import by_whom, released, to_priority
+from jobboard.backends.rows import AuditFinding, EntityRow, Pause, TrashOutcome, Verdict, is_refusal
 from jobboard.backends.text import in_one_line
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
-from jobboard.job import Job, JobHandle
+from jobboard.job import Job, JobOrUuid
 from jobboard.states import LIVE, JobPriority, JobState
-from jobboard.validation import MAX_SECONDS, check_reason, check_text, check_uuid, moment
+from jobboard.validation import MAX_SECONDS, check_operator, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
 
@@ -27,24 +28,25 @@ _FOR_EVER = 2 * MAX_SECONDS
 
 
 class Operating:
-    """The operators' side of a board."""
+    """The operators' side of a board.
+
+    ``job`` is a handle or a uuid. ``by`` is the operator, and ``reason`` a text that says why: the job's history and
+    the events tell both.
+    """
 
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
     _books: Books
 
-    def release(self, job: JobHandle | str, *, reason: str) -> None:
+    def release(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> None:
         """End the present claim of a job, whoever has it; the job can be claimed at once. Atomic.
 
-        :param reason: a text for the history; required.
         :raises ClaimLost: the job is not claimed, or its claim ended meanwhile.
         :raises NotFound: there is no such job.
         """
         uuid = self._handles.uuid_of(job)
-        text = check_reason(reason)
-        if not text:
-            raise ValueError("a release needs a reason, which goes into the job's history")
+        text = released(*check_operator(by, reason))
         # The claim that was seen is the one to end: a repeat must not end a later one.
         row = self._handles.reader.row(uuid)
         if row.state is not JobState.CLAIMED:
@@ -53,20 +55,27 @@ class Operating:
         if is_refusal(verdict, repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
-    def run_now(self, job: JobHandle | str) -> bool:
+    def run_now(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> bool:
         """Let a delayed job be claimable at once, ahead of its time; its attempts stay as they are. Atomic.
 
         :returns: False if it is not delayed; nothing was changed then.
         :raises NotFound: it is not on the board.
         """
         uuid = self._handles.uuid_of(job)
-        (verdict,), repeated = self._client.call_until_certain(self._backend.run_now, [uuid])
+        said = check_operator(by, reason)
+        (verdict,), repeated = self._client.call_until_certain(self._backend.run_now, [uuid], *said)
         if verdict is Verdict.LOST:
             raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
         return verdict is Verdict.DONE or repeated
 
     def reprioritize(
-        self, job: JobHandle | str, priority: JobPriority | str, who: str | None = None, *, reason: str | None = None
+        self,
+        job: JobOrUuid,
+        priority: JobPriority | str,
+        who: str | None = None,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
     ) -> bool:
         """Give a job that waits, delayed or not, another priority. Atomic.
 
@@ -74,16 +83,19 @@ class Operating:
         hands is refused; once it is back on the board its priority can be changed.
 
         :param priority: a :class:`JobPriority`, or its name in any case.
-        :param who: the operator, for the history. :param reason: for the history.
+        :param who: the former name of ``by``.
         :returns: False if it has that priority; nothing was changed then.
         :raises UnclaimableJob: it is claimed; nothing was changed.
         :raises NotFound: it is not on the board.
         """
         uuid = self._handles.uuid_of(job)
         wish = JobPriority.convert(priority)
-        by = None if who is None else check_text("who", who)
-        text = to_priority(wish, check_reason(reason))
-        (verdict,), repeated = self._client.call_until_certain(self._backend.reprioritize, [uuid], int(wish), by, text)
+        if who is not None:
+            warnings.warn("who is now by: reprioritize(job, priority, by=...)", DeprecationWarning, stacklevel=2)
+        operator, why = check_operator(who if by is None else by, reason)
+        (verdict,), repeated = self._client.call_until_certain(
+            self._backend.reprioritize, [uuid], int(wish), operator, to_priority(wish, why)
+        )
         if verdict is Verdict.LOST:
             row = self._client.call(self._backend.read, [uuid])[0]
             if row is None or row.state not in LIVE:
@@ -100,50 +112,68 @@ class Operating:
         self._client.check_open()
         return self._handles.iterate(frozenset({JobState.TRASHED}), None)
 
-    def restore(self, uuid: str) -> Job:
+    def restore(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> Job:
         """Return a job from the trash to its old place, with no attempts used. Atomic.
 
         :returns: a handle on the job.
         :raises NotFound: it is not in the trash.
         :raises AlreadyPosted: another live job has its key by now.
         """
-        known = check_uuid(uuid)
-        (outcome,), repeated = self._client.call_until_certain(self._backend.restore, [known])
+        uuid = self._handles.uuid_of(job)
+        said = check_operator(by, reason)
+        (outcome,), repeated = self._client.call_until_certain(self._backend.restore, [uuid], *said)
         if outcome is TrashOutcome.TAKEN:
-            raise AlreadyPosted(f"job {known} stays in the trash: another live job of its name has its key by now")
+            raise AlreadyPosted(f"job {uuid} stays in the trash: another live job of its name has its key by now")
         if is_refusal(outcome, repeated):
-            raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
+            raise NotFound(f"no job {uuid} in the trash of board {self._client.name!r}")
         with after_a_change():
-            return self._handles.get(known)
+            return self._handles.get(uuid)
 
-    def purge(self, uuid: str) -> None:
+    def purge(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> None:
         """Delete a job from the trash for good. Atomic.
 
         :raises NotFound: it is not in the trash.
         """
-        known = check_uuid(uuid)
-        (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [known])
+        uuid = self._handles.uuid_of(job)
+        said = check_operator(by, reason)
+        (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [uuid], *said)
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
-        if outcome is not TrashOutcome.DONE and not (repeated and self._client.is_gone(known)):
-            raise NotFound(f"no job {known} in the trash of board {self._client.name!r}")
+        if outcome is not TrashOutcome.DONE and not (repeated and self._client.is_gone(uuid)):
+            raise NotFound(f"no job {uuid} in the trash of board {self._client.name!r}")
 
-    def pause(self, name: str | None = None) -> None:
+    def pause(self, name: str | None = None, *, by: str | None = None, reason: str | None = None) -> None:
         """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.
 
-        :param name: None for jobs of any name.
-        """
-        self._client.call(self._backend.maintenance.pause, None if name is None else check_text("name", name))
+        Of what is paused already the first pause stays, with its ``by`` and ``reason``.
 
-    def resume(self, name: str | None = None) -> None:
+        :param name: None for jobs of any name.
+        :param by: the operator. :param reason: why; :meth:`pauses` and the event tell both.
+        """
+        known = None if name is None else check_text("name", name)
+        self._client.call(self._backend.maintenance.pause, known, *check_operator(by, reason))
+
+    def resume(self, name: str | None = None, *, by: str | None = None, reason: str | None = None) -> None:
         """End exactly that pause. Atomic and idempotent.
 
         :param name: as it was given to :meth:`pause`.
+        :param by: the operator. :param reason: why; both are logged, and kept nowhere.
         """
-        self._client.call(self._backend.maintenance.resume, None if name is None else check_text("name", name))
+        known = None if name is None else check_text("name", name)
+        said = by_whom(*check_operator(by, reason)) or "by nobody named"
+        self._client.call(self._backend.maintenance.resume, known)
+        what = "it is" if known is None else f"jobs named {known!r} are"
+        logger.info("board %s: %s resumed, %s", self._client.name, what, in_one_line(said))
 
     def paused(self) -> set[str | None]:
         """Return the paused names; None among them means the whole board."""
         return set(self._client.call(self._backend.maintenance.paused))
+
+    def pauses(self) -> list[Pause]:
+        """Return what :meth:`paused` does with ``by``, ``reason`` and ``at``, as far as they are known.
+
+        The whole board comes first, then the names in their order.
+        """
+        return sorted(self._client.call(self._backend.maintenance.pauses), key=lambda pause: pause.name or "")
 
     def audit(self, *, repair: bool = False) -> list[AuditFinding]:
         """Find records that contradict each other.

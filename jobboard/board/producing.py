@@ -6,6 +6,7 @@ import uuid as uuids
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from itertools import repeat
 from operator import attrgetter
 from typing import Any
@@ -18,12 +19,12 @@ from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Steps, asks_once
 from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound
-from jobboard.job import Job, JobHandle, Posting
+from jobboard.job import Job, JobOrUuid, Posting
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import LIVE, JobPriority
 from jobboard.types import IfExistsName, Priority, Seconds
-from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
+from jobboard.validation import check_count, check_delay, check_moment, check_operator, check_text, check_uuid, new_uuid
 
 _PAGE = 500
 
@@ -109,17 +110,21 @@ class Producing:
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
     @asks_once
-    def cancel(self, job: JobHandle | str) -> Steps[bool]:
+    def cancel(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> Steps[bool]:
         """Cancel a job that waits, or request the cancel of one that is claimed. Atomic and idempotent.
 
         A claimed job keeps its claim, and its handler sees ``job.cancelled``. Any end of the claim but consume and
         trash then cancels it.
 
+        :param by: the operator, for the history. :param reason: why, for the history.
         :returns: True if it is cancelled, False if it is claimed and its owner will be told.
         :raises NotFound: it is not on the board.
         """
         uuid = self._handles.uuid_of(job)
-        outcome, repeated = yield Ask(self._backend.cancel, uuid, uuid)
+        who, why = check_operator(by, reason)
+        # What says nothing shares its request with others.
+        cancel = self._backend.cancel if who is why is None else partial(self._backend.cancel, by=who, reason=why)
+        outcome, repeated = yield Ask(cancel, uuid, uuid)
         if is_refusal(outcome, repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
         self._client.tidy_when_due()

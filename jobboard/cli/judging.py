@@ -11,7 +11,7 @@ from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.durations import duration
-from jobboard.operate.views import paused_texts
+from jobboard.operate.pauses import paused_texts
 from jobboard.validation import check_delay
 
 #: One screen has room for this many findings, names and groups of the trash.

@@ -7,30 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
-from jobboard.cli.session import PRIORITY, Session, command, confirm, me, pass_session
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, pass_session
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import (
     purge_all,
     release_all,
-    release_reason,
     reprioritize_all,
     restore_all,
     run_now_all,
     trash_all,
-    trash_reason,
 )
 from jobboard.operate.finding import find_job
+from jobboard.operate.pauses import paused_texts, paused_view
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import paused_texts, paused_view, row_of
+from jobboard.operate.views import row_of
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
-
-
-_note = click.option("--note", metavar="TEXT", help="Why, for the history.")
 
 
 @command(
@@ -39,10 +36,10 @@ _note = click.option("--note", metavar="TEXT", help="Why, for the history.")
     "jobboard release --owner worker@host-7 --note 'its host is gone' --yes",
 )
 @one_some_or_all
-@_note
+@by_and_note
 @selectors(among={JobState.CLAIMED})
 @pass_session
-def release(session: Session, /, job: str | None, note: str | None, **which: Any) -> None:
+def release(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """End the claims of jobs: they are claimable again at once, and their owners can't end them any more.
 
     Asks first if it is not one JOB.
@@ -50,19 +47,20 @@ def release(session: Session, /, job: str | None, note: str | None, **which: Any
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.release(found, reason=release_reason(me(), note))
+        board.release(found, by=by, reason=note)
         _tell(session, board, found, "is released")
     else:
-        change_selected(session, "release", "released", partial(release_all, who=me(), reason=note), job=job, **which)
+        change_selected(session, "release", "released", partial(release_all, by=by, reason=note), job=job, **which)
 
 
 @command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
 @one_some_or_all
+@by_and_note
 @selectors(among={JobState.DELAYED})
 @pass_session
-def run_now(session: Session, /, **which: Any) -> None:
+def run_now(session: Session, /, by: str, note: str | None, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
-    change_selected(session, "run now", "made claimable", partial(run_now_all, who=me()), **which)
+    change_selected(session, "run now", "made claimable", partial(run_now_all, by=by, reason=note), **which)
 
 
 @command(
@@ -72,12 +70,12 @@ def run_now(session: Session, /, **which: Any) -> None:
 )
 @one_some_or_all
 @click.option("--priority", type=PRIORITY, required=True, help="What the jobs get.")
-@_note
+@by_and_note
 @selectors(among={JobState.DELAYED, JobState.UNCLAIMED})
 @pass_session
-def reprioritize(session: Session, /, priority: str, note: str | None, **which: Any) -> None:
+def reprioritize(session: Session, /, priority: str, by: str, note: str | None, **which: Any) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
-    act = partial(reprioritize_all, priority=priority, who=me(), reason=note)
+    act = partial(reprioritize_all, priority=priority, by=by, reason=note)
     change_selected(session, "reprioritize", "reprioritized", act, **which)
 
 
@@ -87,18 +85,18 @@ def reprioritize(session: Session, /, priority: str, note: str | None, **which: 
     "jobboard trash --job-name resize --reason 'disk full' --yes",
 )
 @one_some_or_all
-@_note
+@by_and_note
 @selectors(among=LIVE)
 @pass_session
-def trash(session: Session, /, job: str | None, note: str | None, **which: Any) -> None:
+def trash(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """Put jobs into the trash, whoever holds them; asks first if it is not one JOB."""
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)
-        board.trash(found, me(), reason=trash_reason(note), force=True)
+        board.trash(found, by=by, reason=trashed_by_operator(note))
         _tell(session, board, found, "is in the trash")
     else:
-        change_selected(session, "trash", "trashed", partial(trash_all, who=me(), reason=note), job=job, **which)
+        change_selected(session, "trash", "trashed", partial(trash_all, by=by, reason=note), job=job, **which)
 
 
 @command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")
@@ -118,29 +116,35 @@ def trashed(session: Session, selection: Selection) -> None:
     "jobboard restore --all --yes",
 )
 @one_some_or_all
+@by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
-def restore(session: Session, /, **which: Any) -> None:
+def restore(session: Session, /, by: str, note: str | None, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    change_selected(session, "restore", "restored", partial(restore_all, who=me()), **which)
+    change_selected(session, "restore", "restored", partial(restore_all, by=by, reason=note), **which)
 
 
 @command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 7d --yes")
 @one_some_or_all
+@by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
-def purge(session: Session, /, **which: Any) -> None:
+def purge(session: Session, /, by: str, note: str | None, **which: Any) -> None:
     """Delete jobs from the trash for good; asks first."""
-    change_selected(session, "purge", "purged", purge_all, asks_for_one=True, **which)
+    change_selected(session, "purge", "purged", partial(purge_all, by=by, reason=note), asks_for_one=True, **which)
 
 
-@command("pause", "jobboard pause resize", "jobboard pause")
+@command("pause", "jobboard pause resize --note 'the disk is full'", "jobboard pause")
 @click.argument("name", required=False)
+@by_and_note
 @pass_session
-def pause(session: Session, name: str | None) -> None:
-    """Let no more jobs of this name be claimed; without a name, no jobs at all."""
+def pause(session: Session, name: str | None, by: str, note: str | None) -> None:
+    """Let no more jobs of this name be claimed; without a name, no jobs at all.
+
+    Of what is paused already the first pause stays, with who paused it and why.
+    """
     board = session.board(create=True)
-    board.pause(name)
+    board.pause(name, by=by, reason=note)
     _tell_paused(session, board)
     if name is not None and next(board.iterjobs(names=[name]), None) is None:
         session.output.warn(f"no job on the board is named {name!r} now")
@@ -237,7 +241,7 @@ def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
 
 
 def _tell_paused(session: Session, board: JobBoard) -> None:
-    paused = paused_view(board.paused())
+    paused = paused_view(board.pauses())
     texts = paused_texts(paused)
     session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 

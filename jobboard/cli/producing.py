@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
-from jobboard.cli.session import PRIORITY, Session, command, if_exists_option, me, pass_session
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, pass_session
 from jobboard.cli.values import SPAN, details_of, moment_of
 from jobboard.errors import NotFound
-from jobboard.operate.bulk import cancel_all, targets_of
+from jobboard.operate.bulk import Outcome, Step, Target, cancel_all, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import view_of
 from jobboard.states import LIVE
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
 
 
 @command(
@@ -49,20 +53,22 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
     "jobboard cancel --schedule nightly --state delayed --state unclaimed",
 )
 @one_some_or_all
+@by_and_note
 @selectors(among=LIVE)
 @pass_session
-def cancel(session: Session, /, job: str | None, **which: Any) -> None:
+def cancel(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
+    act = partial(cancel_all, by=by, reason=note)
     if job is not None and not is_filtered():
-        _cancel_one(session, job)
+        _cancel_one(session, job, act)
     else:
-        change_selected(session, "cancel", "cancelled", partial(cancel_all, who=me()), job=job, **which)
+        change_selected(session, "cancel", "cancelled", act, job=job, **which)
 
 
-def _cancel_one(session: Session, job: str) -> None:
+def _cancel_one(session: Session, job: str, act: Callable[[JobBoard, list[Target], Step], Outcome]) -> None:
     board = session.board()
     found = find_job(board, job)
-    outcome = cancel_all(board, targets_of([found]), lambda _: None, who=me())
+    outcome = act(board, targets_of([found]), lambda _: None)
     if outcome.refused:
         raise NotFound(outcome.refused[0])
     gone = not outcome.asked

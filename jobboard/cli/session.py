@@ -169,6 +169,12 @@ def me() -> str:
 
 pass_session = click.make_pass_decorator(Session)
 
+#: Of the commands by which operators change something.
+by_and_note = options(
+    click.option("--by", metavar="NAME", default=me, show_default="your login's", help="Who does it, for the history."),
+    click.option("--note", metavar="TEXT", help="Why, for the history."),
+)
+
 #: Of several commands.
 if_exists_option = click.option(
     "--if-exists", type=click.Choice(["raise", "keep", "replace"]), default="raise", show_default=True

@@ -29,7 +29,10 @@ _UNTIL_WOKEN = -1.0
 
 @dataclass(slots=True)
 class Ask:
-    """One item for a primitive that takes a sequence of them, of the job ``uuid``; ``size`` counts its large bytes."""
+    """One item for a primitive that takes a sequence of them, of the job ``uuid``; ``size`` counts its large bytes.
+
+    A primitive with further arguments is a ``partial``, and shares no request with others.
+    """
 
     primitive: Primitive
     item: Any
@@ -89,13 +92,17 @@ def send_together(shared: SharedRequests, asks: Sequence[Ask], largest: int) -> 
 
 
 def _parts(asks: Sequence[Ask], largest: int) -> Iterator[list[Ask]]:
-    """Cut what is too long or too large; no part has two asks of one job, which some stores would answer as one."""
+    """Cut what is too long or too large, and asks of another primitive.
+
+    No part has two asks of one job, which some stores would answer as one.
+    """
     part: list[Ask] = []
     uuids: set[str] = set()
     size = 0
     for ask in asks:
         size += ask.size
-        if part and (len(part) >= largest or size > _MAX_BYTES or ask.uuid in uuids):
+        is_full = len(part) >= largest or size > _MAX_BYTES
+        if part and (is_full or ask.uuid in uuids or ask.primitive != part[0].primitive):
             yield part
             part, uuids, size = [], set(), ask.size
         part.append(ask)

@@ -102,6 +102,11 @@ class View:
         """Return a field of the POST likewise."""
         return self.form.get(name, [""])[-1]
 
+    @property
+    def reason(self) -> str | None:
+        """Why the user does what the POST asks for, if the form has asked and the user has said it."""
+        return self.field("reason").strip() or None
+
     def url(self, path: str = "", **query: Any) -> str:
         """Return a link below the board, such as ``view.url("jobs", state="trashed")``; leaves None and "" out."""
         below = f"b/{self.entry.slug}/{quote(path)}" if self.entry else quote(path)

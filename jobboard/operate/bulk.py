@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jobboard.backends.reasons import to_priority
+from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.states import JobPriority
-from jobboard.validation import check_reason, check_text
+from jobboard.validation import check_operator
 
 if TYPE_CHECKING:
     from jobboard.backends.base import Backend
@@ -79,27 +79,19 @@ def told(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
     return text + asked
 
 
-def release_reason(who: str, reason: str | None) -> str:
-    """Return what the history says of a release, whose line names the owner."""
-    return f"{reason or 'released by an operator'} ({who})"
-
-
-def trash_reason(reason: str | None) -> str:
-    """Return what the history says of a job that an operator trashed, beside who it was."""
-    return reason or "trashed by an operator"
-
-
-def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
+def cancel_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
+) -> Outcome:
     """Take jobs off the board; the owners of claimed ones are asked to end. Each job is one atomic change.
 
-    :param step: called with the number of jobs that a request was about. :param who: the operator, for the history.
+    :param step: called with the number of jobs that a request was about.
+    :param by: the operator, for the history. :param reason: why, for the history.
     :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
     """
-
-    by = check_text("who", who)
+    said = check_operator(by, reason)
 
     def cancel(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
-        return backend.cancel([target.uuid for target in part], by)
+        return backend.cancel([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
         if is_refusal(answer, repeated):
@@ -112,16 +104,13 @@ def cancel_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: s
 
 
 def trash_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str | None = None
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
 ) -> Outcome:
-    """Put jobs into the trash, whoever holds them; otherwise as :func:`cancel_all`.
-
-    :param who: the operator, for the history. :param reason: why, for the history.
-    """
-    by, text = check_text("who", who), check_reason(trash_reason(reason))
+    """Put jobs into the trash, whoever holds them; otherwise as :func:`cancel_all`."""
+    who, text = check_operator(by, trashed_by_operator(reason))
 
     def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        answers = backend.trash([Trashing(target.uuid, None, reason=text, by=by) for target in part])
+        answers = backend.trash([Trashing(target.uuid, None, reason=text, by=who) for target in part])
         return [verdict_of(answer) for answer in answers]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
@@ -131,13 +120,10 @@ def trash_all(
 
 
 def release_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, who: str, reason: str | None = None
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
 ) -> Outcome:
-    """End the claims that the jobs had when they were selected, a request each; otherwise as :func:`cancel_all`.
-
-    :param who: the operator, for the history. :param reason: why, for the history.
-    """
-    text = check_reason(release_reason(who, reason)) or "released"
+    """End the claims that the jobs had when they were selected, a request each; otherwise as :func:`cancel_all`."""
+    text = released(*check_operator(by, reason))
 
     def release(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
         return [backend.release(target.uuid, target.token, text) for target in part]
@@ -149,12 +135,14 @@ def release_all(
     return _run(board, targets, step, Outcome(), release, judge, size=1)
 
 
-def run_now_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
+def run_now_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
+) -> Outcome:
     """Let delayed jobs be claimable at once; otherwise as :func:`cancel_all`."""
-    by = check_text("who", who)
+    said = check_operator(by, reason)
 
     def run_now(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.run_now([target.uuid for target in part], by)
+        return backend.run_now([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is not delayed" if is_refusal(answer, repeated) else None
@@ -168,18 +156,16 @@ def reprioritize_all(
     step: Step,
     *,
     priority: JobPriority | str,
-    who: str,
+    by: str | None = None,
     reason: str | None = None,
 ) -> Outcome:
-    """Give jobs that wait another priority, also those that have it already; otherwise as :func:`cancel_all`.
-
-    :param who: the operator, for the history. :param reason: for the history.
-    """
+    """Give jobs that wait another priority, also those that have it already; otherwise as :func:`cancel_all`."""
     wish = JobPriority.convert(priority)
-    by, text = check_text("who", who), to_priority(wish, check_reason(reason))
+    who, why = check_operator(by, reason)
+    text = to_priority(wish, why)
 
     def reprioritize(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.reprioritize([target.uuid for target in part], int(wish), by, text)
+        return backend.reprioritize([target.uuid for target in part], int(wish), who, text)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is claimed, or not on the board any more" if answer is Verdict.LOST else None
@@ -187,12 +173,14 @@ def reprioritize_all(
     return _run(board, targets, step, Outcome(), reprioritize, judge)
 
 
-def restore_all(board: JobBoard, targets: Sequence[Target], step: Step, *, who: str) -> Outcome:
+def restore_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
+) -> Outcome:
     """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
-    by = check_text("who", who)
+    said = check_operator(by, reason)
 
     def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.restore([target.uuid for target in part], by)
+        return backend.restore([target.uuid for target in part], *said)
 
     names_left = iter(range(_MAX_NAMED))
 
@@ -217,14 +205,16 @@ def _holder_of_key(board: JobBoard, target: Target) -> str | None:
         return None
 
 
-def purge_all(board: JobBoard, targets: Sequence[Target], step: Step) -> Outcome:
+def purge_all(
+    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
+) -> Outcome:
     """Delete jobs from the trash for good; otherwise as :func:`cancel_all`."""
     from jobboard.board import client_of
 
-    client = client_of(board)
+    said, client = check_operator(by, reason), client_of(board)
 
     def purge(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.purge([target.uuid for target in part])
+        return backend.purge([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
         # An earlier try, whose reply was lost, may have purged it.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from jobboard.backends.rows import Holder, JobRow, ScheduleRow
+from jobboard.backends.rows import Holder, JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.entity import Entity
 from jobboard.errors import MissingExtra, UnreadableSchedule
@@ -77,7 +77,7 @@ class Overview:
     stats: BoardStats
     names: tuple[NameOverview, ...]
     entities: tuple[Entity, ...]
-    paused: frozenset[str | None]
+    pauses: tuple[Pause, ...]
     trash: tuple[TrashGroup, ...]
     schedules: ScheduleOverview
     holders: tuple[Holder, ...] = ()
@@ -91,7 +91,8 @@ def overview(board: JobBoard) -> Overview:
 
     :raises BoardUnavailable: the store can't be reached.
     """
-    stats, paused, entities = board.stats(), frozenset(board.paused()), tuple(board.entities())
+    stats, pauses, entities = board.stats(), tuple(board.pauses()), tuple(board.entities())
+    paused = {pause.name for pause in pauses}
     client = client_of(board)
     schedules = _read_schedules(board)
     now = client.call(client.backend.now)
@@ -108,7 +109,7 @@ def overview(board: JobBoard) -> Overview:
     )
     trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
-    return Overview(now, stats, names, entities, paused, trash, _summary(schedules, now, entities), holders)
+    return Overview(now, stats, names, entities, pauses, trash, _summary(schedules, now, entities), holders)
 
 
 def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:

@@ -10,8 +10,8 @@ from jobboard.board import JobBoard
 from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
+from jobboard.operate.pauses import paused_view
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
-from jobboard.operate.views import paused_view
 from jobboard.participants import is_quiet, number_of, runs_of
 from jobboard.validation import moment
 
@@ -64,7 +64,7 @@ def _seen(look: Overview) -> dict[str, Any]:
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
-        "paused": paused_view(look.paused),
+        "paused": paused_view(look.pauses),
     }
 
 

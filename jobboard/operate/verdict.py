@@ -10,6 +10,7 @@ from jobboard.backends.rows import Holder
 from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.pauses import paused_sentences
 from jobboard.participants import names_of, number_of, runs_of, unsent_of
 
 
@@ -78,10 +79,8 @@ def worst(found: list[Finding]) -> Verdict:
 
 
 def _of_pauses(overview: Overview) -> Iterator[Finding]:
-    if None in overview.paused:
-        yield Finding(Verdict.ATTENTION, "board_paused", None, "The whole board is paused.")
-    for name in sorted(name for name in overview.paused if name is not None):
-        yield Finding(Verdict.ATTENTION, "name_paused", name, f"Jobs named {name!r} are paused.")
+    for name, text in paused_sentences(overview.pauses).items():
+        yield Finding(Verdict.ATTENTION, "board_paused" if name is None else "name_paused", name, text)
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from jobboard.operate.json_values import to_json
+from jobboard.operate.pauses import paused_view
 from jobboard.participants import number_of
 from jobboard.states import JobState
 
@@ -117,12 +118,12 @@ def entity_view(entity: Entity) -> dict[str, Any]:
 
 def stats(board: JobBoard) -> dict[str, Any]:
     """Return the numbers of jobs by state, the same by name, and what is paused."""
-    found, paused = board.stats(), board.paused()
+    found, pauses = board.stats(), board.pauses()
     return {
         **_numbers(found),
         "oldest_unclaimed": found.oldest_unclaimed,
         "names": {name: _numbers(numbers) for name, numbers in sorted(found.names.items())},
-        "paused": paused_view(paused),
+        "paused": paused_view(pauses),
     }
 
 
@@ -133,15 +134,6 @@ def _numbers(stats: BoardStats | NameStats) -> dict[str, int]:
         "claimed": stats.claimed,
         "trashed": stats.trashed,
     }
-
-
-def paused_view(paused: Collection[str | None]) -> dict[str, Any]:
-    return {"board": None in paused, "names": sorted(name for name in paused if name is not None)}
-
-
-def paused_texts(view: dict[str, Any]) -> list[str]:
-    """Return what is paused, for people."""
-    return [*(["the whole board"] if view["board"] else []), *view["names"]]
 
 
 def owners(board: JobBoard) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.events import EventKind
 from jobboard.operate.durations import duration
+from jobboard.operate.pauses import paused_sentences
 from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
@@ -99,11 +100,11 @@ def _unsent(end: UnsentEnd) -> str:
 
 
 def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
-    paused, reasons = board.paused(), []
-    if None in paused:
-        reasons.append(Reason("board_paused", "The whole board is paused. Go on with: jobboard resume"))
-    if job.name in paused:
-        text = f"Jobs named {job.name!r} are paused. Go on with: jobboard resume {shlex.quote(job.name)}"
+    said, reasons = paused_sentences(board.pauses()), []
+    if None in said:
+        reasons.append(Reason("board_paused", f"{said[None]} Go on with: jobboard resume"))
+    if job.name in said:
+        text = f"{said[job.name]} Go on with: jobboard resume {shlex.quote(job.name)}"
         reasons.append(Reason("name_paused", text))
     return reasons
 

@@ -253,9 +253,9 @@ class BoardMachine(RuleBasedStateMachine):
     def _trash(self, board: JobBoard, job: ModelJob) -> None:
         if job.state is JobState.COMPLETE:
             with pytest.raises(NotFound):
-                board.trash(job.uuid, "an operator", force=True)
+                board.trash(job.uuid, by="an operator")
         else:
-            board.trash(job.uuid, "an operator", force=True)
+            board.trash(job.uuid, by="an operator")
             job.end_claim(JobState.TRASHED)
 
     def _restore(self, board: JobBoard, job: ModelJob) -> None:

@@ -40,7 +40,7 @@ def next_of(page: httpx.Response) -> str | None:
 
 
 def trash(board: JobBoard, job: Job, reason: str = "ValueError: bad") -> Job:
-    board.trash(job, "worker", reason=reason, force=True)
+    board.trash(job, by="worker", reason=reason)
     return job
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobboard.backends.reasons import ahead_of_time, cancel_asked
+from jobboard.backends.reasons import ahead_of_time, by_whom
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import (
     MAX_TOKEN,
@@ -85,7 +85,7 @@ class Jobs:
         ]
 
     def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        items = [[uuid, by, reason, cancel_asked(by, reason)] for uuid in uuids]
+        items = [[uuid, by, reason, by_whom(by, reason)] for uuid in uuids]
         return [_CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", items)]
 
     # -- claiming --------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def act_release(view: View) -> Response:
     view.require("release")
     owner, shown = view.query("owner"), set(view.form.get("claim", []))
     targets = [target for target in _targets_of(view.board, owner) if f"{target.uuid}/{target.token}" in shown]
-    outcome = release_all(view.board, targets, lambda _: None, who=view.who)
+    outcome = release_all(view.board, targets, lambda _: None, by=view.who, reason=view.reason)
     answers_of(view).forget()
     view.acted("release", [target.uuid for target in targets])
     return view.render("release_owner.html", owner=owner, outcome=outcome, targets=[], what="", most=_MAX_RELEASED)

@@ -46,7 +46,7 @@ def act(view: View) -> Response:
     token = view.field("token")
     seen = int(token) if token.isdecimal() and len(token) < 20 else job.record.token
     target = Target(job.uuid, job.name, seen)
-    outcome = action.act(view.board, [target], lambda _: None, view.who, view.field("reason").strip() or None)
+    outcome = action.act(view.board, [target], lambda _: None, by=view.who, reason=view.reason)
     if outcome.changed:
         view.acted(right, outcome.changed)
         answers_of(view).forget()

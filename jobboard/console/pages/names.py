@@ -21,10 +21,10 @@ def show(view: View) -> Response:
     """Show the names as the sampler saw them, and what is paused now."""
     sampler, answers = sampler_of(view), answers_of(view)
     seen = sampler.status()
-    paused = answers.get("paused", view.board.paused)
+    pauses = {pause.name: pause for pause in answers.get("pauses", view.board.pauses)}
     hour = answers.get("last hour", lambda: last_hour(sampler), 5.0)
     wanted = view.typed("q")
-    found = seen.get("names", {}) | {name: _NOTHING for name in paused if name and name not in seen.get("names", {})}
+    found = seen.get("names", {}) | {name: _NOTHING for name in pauses if name and name not in seen.get("names", {})}
     rows: list[dict[str, Any]] = []
     for name, numbers in found.items():
         if wanted.lower() in name.lower():
@@ -35,10 +35,10 @@ def show(view: View) -> Response:
                 for label, share in _SHARES.items()
             }
             counts = {what: getattr(figures, what, None) for what in ("finished", "failed")}
-            rows.append({**numbers, "name": name, "is_paused": name in paused, **durations, **counts})
+            rows.append({**numbers, "name": name, "pause": pauses.get(name), **durations, **counts})
     left_out = seen.get("left_out", {}).get("names", 0)
     return view.render(
-        "names.html", rows=rows, q=wanted, board_paused=None in paused, left_out=left_out, at=seen.get("at")
+        "names.html", rows=rows, q=wanted, board_pause=pauses.get(None), left_out=left_out, at=seen.get("at")
     )
 
 
@@ -55,7 +55,7 @@ def act(view: View) -> Response:
         seen = sampler_of(view).newest or {}
         return view.render("pause_board.html", q=view.typed("q"), totals=seen.get("totals"))
     change = view.board.pause if action == "pause" else view.board.resume
-    change(checked(check_text, "name", name) if name else None)
+    change(checked(check_text, "name", name) if name else None, by=view.who, reason=view.reason)
     answers_of(view).forget()
     view.acted(action, [name or "the whole board"])
     return RedirectResponse(view.url("names", q=view.typed("q")), 303)

@@ -25,7 +25,7 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
         "trash": [group | {"example": group["example"][:_MAX_EXAMPLE]} for group in status["trash"][:MAX_ITEMS]],
         "schedules": schedules
         | {"overdue": overdue, "unhandled": unhandled, "set_aside": list(schedules["set_aside"][:MAX_ITEMS])},
-        "paused": status["paused"] | {"names": status["paused"]["names"][:MAX_ITEMS]},
+        "paused": {"board": status["paused"]["board"], "names": status["paused"]["names"][:MAX_ITEMS]},
     }
     left_out = {what: len(status[what]) - len(kept[what]) for what in ("names", "findings", "trash")}
     return status | kept | {"totals": _totals(names), "left_out": left_out}

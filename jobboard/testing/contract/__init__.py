@@ -50,13 +50,14 @@ from jobboard.testing.contract.refusals import RefusalCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
+from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 910
+CONTRACT_CASES = 921
 
 #: How many of them another deployment of a tested store runs.
-DEPLOYMENT_CASES = 172
+DEPLOYMENT_CASES = 171
 
 
 class Counted:
@@ -75,7 +76,7 @@ class Contract(
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
-    RefusalCases, Counted,
+    RefusalCases, VerbCases, PauseTellingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -38,6 +38,15 @@ DETAILS: list[Any] = [[], "text", 7, [("a", 1)]]
 
 Call = Callable[[JobBoard, Job, Any], Any]
 
+
+def _said_by(verb: str) -> Call:
+    return lambda board, job, bad: getattr(board, verb)("resize" if verb in ("pause", "resume") else job, by=bad)
+
+
+def _said_why(verb: str) -> Call:
+    return lambda board, job, bad: getattr(board, verb)("resize" if verb in ("pause", "resume") else job, reason=bad)
+
+
 #: Each call with the values that it must refuse; alice has claimed ``job``.
 REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "post(name)": (lambda board, job, bad: board.post(bad), TEXTS),
@@ -75,8 +84,9 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "abandon(both)": (lambda board, job, bad: board.abandon(job, "alice", run_at=AWARE, delay=bad), [1]),
     "abandon(reason)": (lambda board, job, bad: board.abandon(job, "alice", reason=bad), [7, b"bytes"]),
     "abandon(error)": (lambda board, job, bad: board.abandon(job, "alice", error=bad), [7, ValueError("x")]),
-    "trash(who)": (lambda board, job, bad: board.trash(job, bad), TEXTS),
-    "trash(who, force)": (lambda board, job, bad: board.trash(job, bad, force=True), TEXTS),
+    "trash(who)": (lambda board, job, bad: board.trash(job, bad), OPTIONAL_TEXTS),
+    "trash(who and by)": (lambda board, job, bad: board.trash(job, "alice", by=bad), ["ada"]),  # type: ignore[call-overload]
+    "trash(token)": (lambda board, job, bad: board.trash(job, token=bad), [1]),  # type: ignore[call-overload]
     "trash(reason)": (lambda board, job, bad: board.trash(job, "alice", reason=bad), [7, b"bytes"]),
     "checkpoint(who)": (lambda board, job, bad: board.checkpoint(job, bad, 1), TEXTS),
     "checkpoint(state)": (lambda board, job, bad: board.checkpoint(job, "alice", bad), [print, {1: 2}, NAIVE, 2**64]),
@@ -92,12 +102,11 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "subscribe(callback)": (lambda board, job, bad: board.subscribe(bad), [None, "print", 7]),
     "subscribe(kinds)": (lambda board, job, bad: board.subscribe(print, bad), [["posted"], [7], "POSTED"]),
     "release(job)": (lambda board, job, bad: board.release(bad, reason="x"), [*UUIDS, None]),
-    "release(reason)": (lambda board, job, bad: board.release(job, reason=bad), [None, "", 7]),
     "run_now": (lambda board, job, bad: board.run_now(bad), [*UUIDS, None]),
     "reprioritize(job)": (lambda board, job, bad: board.reprioritize(bad, "low"), [*UUIDS, None]),
     "reprioritize(priority)": (lambda board, job, bad: board.reprioritize(job, bad), [3, None, "urgent"]),
-    "reprioritize(who)": (lambda board, job, bad: board.reprioritize(job, "low", bad), ["", 7]),
-    "reprioritize(reason)": (lambda board, job, bad: board.reprioritize(job, "low", reason=bad), [7]),
+    "reprioritize(by)": (lambda board, job, bad: board.reprioritize(job, "low", by=bad), OPTIONAL_TEXTS),
+    "reprioritize(reason)": (lambda board, job, bad: board.reprioritize(job, "low", reason=bad), [7, b"bytes"]),
     "restore": (lambda board, job, bad: board.restore(bad), [*UUIDS, None]),
     "purge": (lambda board, job, bad: board.purge(bad), [*UUIDS, None]),
     "pause": (lambda board, job, bad: board.pause(bad), OPTIONAL_TEXTS),
@@ -109,6 +118,9 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "destroy_book": (lambda board, job, bad: board.destroy_book(bad), [*UUIDS, None]),
     "connect": (lambda board, job, bad: board.connect(bad), [0, -1, math.nan, 10**400, "5", None]),
 }
+for _verb in ("cancel", "release", "run_now", "trash", "restore", "purge", "pause", "resume"):
+    REFUSED[f"{_verb}(by)"] = (_said_by(_verb), OPTIONAL_TEXTS)
+    REFUSED[f"{_verb}(reason)"] = (_said_why(_verb), [7, b"bytes"])
 
 
 class ArgumentCases(Case):
@@ -153,7 +165,7 @@ class ArgumentCases(Case):
     def test_a_very_long_wait_has_no_end(self, board: JobBoard, timeout: float) -> None:
         job = board.post("resize", delay=SHORT)
         assert list(board.wait(timeout)) == [job]
-        board.trash(job, "an operator", force=True)
+        board.trash(job, by="an operator")
         assert job.wait(timeout) is False
 
     def test_uuids_are_found_in_every_form(self, board: JobBoard) -> None:

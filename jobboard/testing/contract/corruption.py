@@ -50,7 +50,7 @@ class CorruptionCases(Case):
 
     def test_a_corrupt_entry_in_the_trash_can_be_seen_and_purged(self, harness: Harness, board: JobBoard) -> None:
         one, bad, three = _bad_between_good(harness, board)
-        board.trash(bad, "an operator", reason="broken", force=True)
+        board.trash(bad, by="an operator", reason="broken")
         [trashed] = board.trashed()
         assert (trashed.uuid, trashed.details) == (bad.uuid, None)
         assert "resize" in repr(trashed)

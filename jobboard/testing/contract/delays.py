@@ -146,7 +146,7 @@ class DelayCases(Case):
 
     def test_what_is_not_on_the_board_cannot_run(self, board: JobBoard) -> None:
         trashed, gone = board.post("resize", delay=LONG), board.post("resize", delay=LONG)
-        board.trash(trashed, "alice", force=True)
+        board.trash(trashed, by="alice")
         board.cancel(gone)
         before = snapshot(board, trashed)
         for job in (trashed, gone):

@@ -217,21 +217,21 @@ class TrashCases(Case):
         if state is JobState.CLAIMED:
             board.claim(job, "alice")
         assert state_of(board, job) is state
-        other.trash(other.get(job.uuid), "an operator", reason="runaway", force=True)
+        other.trash(other.get(job.uuid), by="an operator", reason="runaway")
         record = board.get(job.uuid).record
         assert (record.state, record.reason) == (JobState.TRASHED, "runaway")
         assert (board.job_count, board.claim_next("bob")) == (0, [])
 
     def test_an_operator_trashes_twice_and_the_first_reason_stays(self, board: JobBoard) -> None:
         job = board.post("resize")
-        board.trash(job, "an operator", reason="runaway", force=True)
+        board.trash(job, by="an operator", reason="runaway")
         before = snapshot(board, job)
-        board.trash(job, "another operator", reason="again", force=True)
+        board.trash(job, by="another operator", reason="again")
         assert snapshot(board, job) == before
 
     def test_an_operator_is_named_in_the_history(self, board: JobBoard) -> None:
         job = board.post("resize")
-        board.trash(job, "an operator", reason="runaway", force=True)
+        board.trash(job, by="an operator", reason="runaway")
         assert (job.history[-1].who, job.history[-1].reason) == ("an operator", "runaway")
 
     def test_an_operator_cannot_trash_what_is_not_on_the_board(self, board: JobBoard) -> None:
@@ -241,7 +241,7 @@ class TrashCases(Case):
         board.cancel(gone)
         for absent in (job, gone):
             with pytest.raises(NotFound):
-                board.trash(absent, "an operator", reason="runaway", force=True)
+                board.trash(absent, by="an operator", reason="runaway")
         assert state_of(board, job) is JobState.COMPLETE
 
 

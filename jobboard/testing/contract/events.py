@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard.board import JobBoard, client_of
+from jobboard.board import JobBoard
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Posting
 from jobboard.states import JobState
@@ -89,7 +89,7 @@ class EventCases(Case):
         other.post("resize", key="a", if_exists="replace")
         other.claim(job, "alice", LONG)
         other.release(job, reason="its host is gone")
-        other.trash(job, "an operator", reason="runaway", force=True)
+        other.trash(job, by="an operator", reason="runaway")
         other.restore(job.uuid)
         other.claim(other.get(job.uuid), "alice", LONG)
         other.cancel(job)
@@ -100,29 +100,11 @@ class EventCases(Case):
         )  # fmt: skip
         assert heard.events[3].reason == "its host is gone"
 
-    def test_operators_who_give_their_name_are_named(self, board: JobBoard, other: JobBoard) -> None:
-        jobs = [other.post("resize", delay=LONG if number == 2 else None) for number in range(4)]
-        gone, held, delayed, trashed = jobs
-        other.claim(held, "alice", LONG)
-        other.trash(trashed, "an operator", force=True)
-        heard, inside = Heard(board), client_of(other).backend
-        inside.cancel([gone.uuid, held.uuid], "ada")
-        inside.run_now([delayed.uuid], "ada")
-        inside.restore([trashed.uuid], "ada")
-        eventually(lambda: len(heard.events) >= 4)
-        told = {event.uuid: (event.kind, event.who, event.reason) for event in heard.events}
-        assert [told[job.uuid] for job in jobs] == [
-            (K.CANCELLED, "ada", None), (K.CANCEL_ASKED, "alice", "by ada"), (K.DUE, "ada", "ahead of its time"),
-            (K.RESTORED, "ada", None),
-        ]  # fmt: skip
-        last = [other.get(job.uuid).history[-1] for job in (held, delayed, trashed)]
-        assert [(line.kind, line.who, line.reason) for line in last] == [told[job.uuid] for job in jobs[1:]]
-
     def test_a_cancel_and_a_purge_are_heard(self, board: JobBoard, other: JobBoard) -> None:
         heard = Heard(board, [K.CANCELLED, K.PURGED])
         cancelled, purged = other.post("resize"), other.post("resize")
         other.cancel(cancelled)
-        other.trash(purged, "an operator", force=True)
+        other.trash(purged, by="an operator")
         other.purge(purged.uuid)
         heard.until(K.CANCELLED, uuid=cancelled.uuid)
         heard.until(K.PURGED, uuid=purged.uuid)
@@ -136,10 +118,10 @@ class EventCases(Case):
         [again] = eventually(lambda: other.claim_next("bob", expiry=LONG))
         other.release(job, reason="its host is gone")
         replaced_by = other.post("resize", key="a", if_exists="replace", uuid=(new := str(uuids.uuid4())))
-        other.trash(job, "an operator", reason="runaway", force=True)
+        other.trash(job, by="an operator", reason="runaway")
         other.restore(job.uuid)
         third = other.claim(job, "alice", LONG)
-        other.trash(job, "an operator", reason="again", force=True)
+        other.trash(job, by="an operator", reason="again")
         history = [(line.kind, line.who, line.token, line.reason) for line in other.get(job.uuid).history]
         other.restore(job.uuid)
         fourth = other.claim(job, "alice", LONG)

@@ -85,7 +85,7 @@ class FenceCases(Case):
         board.claim(job, "alice", LONG)
         board.abandon(job, "alice")
         token = board.claim(job, "alice", LONG)
-        other.trash(job, "an operator", force=True)
+        other.trash(job, by="an operator")
         other.purge(job.uuid)
         again = other.post("resize", details={"n": 2}, uuid=job.uuid)
         assert other.claim(again, "alice", LONG) > token
@@ -122,7 +122,7 @@ class FenceCases(Case):
         assert told() == ("bob", JobState.CLAIMED)
         other.abandon(job.uuid, "bob", delay=LONG)
         assert told() == (None, JobState.DELAYED)
-        other.trash(job.uuid, "an operator", force=True)
+        other.trash(job.uuid, by="an operator")
         assert told() == (None, JobState.TRASHED)
         other.restore(job.uuid)
         other.claim(job.uuid, "bob", LONG)
@@ -198,7 +198,7 @@ class FenceCases(Case):
     def test_nobody_may_after_an_operator_trashed_the_job(self, board: JobBoard, other: JobBoard, end: End) -> None:
         job = board.post("resize")
         board.claim(job, "alice")
-        other.trash(other.get(job.uuid), "an operator", reason="runaway", force=True)
+        other.trash(other.get(job.uuid), by="an operator", reason="runaway")
         _refuses(board, end, job, "alice")
 
     @each_end

@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "pause": lambda board, job: board.pause(),
     "resume": lambda board, job: board.resume(),
     "paused": lambda board, job: board.paused(),
+    "pauses": lambda board, job: board.pauses(),
     "audit": lambda board, job: board.audit(),
     "register_entity": lambda board, job: board.register_entity(Entity("conductor", "a")),
     "remove_entity": lambda board, job: board.remove_entity(Entity("conductor", "a")),
@@ -218,7 +219,7 @@ class NamespaceCases(Case):
 
     def test_the_trash_of_another_board_is_not_seen(self, harness: Harness, board: JobBoard) -> None:
         strange = harness.board()
-        board.trash(board.post("resize"), "an operator", force=True)
+        board.trash(board.post("resize"), by="an operator")
         assert (list(strange.trashed()), strange.stats().trashed) == ([], 0)
 
     @pytest.mark.parametrize("name", ["größe/{a}*", "with spaces", "x" * 255, "a:b:c", "..", "%s"])

@@ -85,7 +85,7 @@ class TrashBinCases(Case):
     def test_the_delay_of_a_restored_job_does_not_come_back(self, board: JobBoard) -> None:
         """An operator who restores it wants it now."""
         job = board.post("resize", delay=LONG)
-        board.trash(job, "ada", force=True)
+        board.trash(job, by="ada")
         assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
         board.abandon(claim_one(board), "alice")
         assert job.state is JobState.UNCLAIMED

@@ -129,10 +129,10 @@ class OrderingCases(Case):
             board.post("resize", key=str(n), priority=priority) for n, priority in enumerate(names)
         )
         late, elsewhere = board.post("resize", delay=LONG), board.post("rotate", priority="low")
-        assert other.reprioritize(second, JobPriority.HIGH, "ada", reason="she waits")
+        assert other.reprioritize(second, JobPriority.HIGH, by="ada", reason="she waits")
         assert other.reprioritize(late.uuid, "very_high")
         assert board.reprioritize(first, "very_low")
-        assert board.reprioritize(first, "very_low", "ada") is False
+        assert board.reprioritize(first, "very_low", by="ada") is False
         assert uuids_of(board.iterjobs()) == uuids_of([late, second, high, third, elsewhere, first])
         assert (board.find("resize", "1").priority, board.stats().delayed) == (JobPriority.HIGH, 1)
         lines = [(line.kind, line.who, line.token, line.reason) for line in board.get(second.uuid).history]
@@ -144,7 +144,7 @@ class OrderingCases(Case):
     def test_a_job_that_does_not_wait_keeps_its_priority(self, board: JobBoard, other: JobBoard) -> None:
         claimed, trashed, gone = (board.post("resize") for _ in range(3))
         board.claim(claimed, "alice", LONG)
-        board.trash(trashed, "alice", force=True)
+        board.trash(trashed, by="alice")
         board.cancel(gone)
         before = [snapshot(board, job) for job in (claimed, trashed)]
         with pytest.raises(UnclaimableJob) as refused:

@@ -127,7 +127,7 @@ class MeanwhileCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         job = board.post("resize")
-        board.trash(job, "an operator", force=True)
+        board.trash(job, by="an operator")
         lossy.lose("restore", meanwhile=lambda: claim_one(other, "bob"))
         assert board.restore(job.uuid).record.owner == "bob"
 
@@ -190,7 +190,7 @@ class MeanwhileCases(Case):
 
     def test_a_cancel_and_a_purge_are_recognised(self, board: JobBoard, other: JobBoard, lossy: LossyBackend) -> None:
         cancelled, purged = board.post("resize", key="a"), board.post("resize", key="b")
-        board.trash(purged, "an operator", force=True)
+        board.trash(purged, by="an operator")
         lossy.lose("cancel", meanwhile=lambda: other.post("resize", key="a"))
         assert board.cancel(cancelled) is True
         lossy.lose("purge", meanwhile=lambda: other.post("resize", key="b"))
@@ -233,7 +233,7 @@ class OutageCases(Case):
         restored, purged = board.post("resize"), board.post("resize")
         board.schedules.add(Schedule("nightly", Every(hours=1), "write"))
         for job in (restored, purged):
-            board.trash(job, "an operator", force=True)
+            board.trash(job, by="an operator")
         lossy.lose("read", "refused", times=1_000)
         with pytest.raises(BoardUnavailable, match="unknown"):
             board.restore(restored.uuid)
@@ -275,7 +275,7 @@ class OutageCases(Case):
             lambda: board.claim(job, "alice"),
             lambda: board.claim_next("alice"),
             lambda: board.cancel(job),
-            lambda: board.trash(job, "an operator", force=True),
+            lambda: board.trash(job, by="an operator"),
             lambda: board.post("resize"),
             board.stats,
             lambda: list(board.iterjobs()),

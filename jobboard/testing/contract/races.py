@@ -142,7 +142,7 @@ class RaceCases(Case):
     def test_of_many_restores_exactly_one_succeeds(self, boards: list[JobBoard]) -> None:
         job = boards[0].post("resize")
         for _ in range(5):
-            boards[0].trash(job, "an operator", force=True)
+            boards[0].trash(job, by="an operator")
             outcomes = at_once(*(lambda n=n: boards[n].restore(job.uuid).uuid for n in range(THREADS)))
             assert kinds_of(outcomes) == {str: 1, NotFound: THREADS - 1}
             assert uuids_of(boards[0].iterjobs()) == [job.uuid]

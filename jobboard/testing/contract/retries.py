@@ -187,7 +187,7 @@ class RetryCases(Case):
     ) -> None:
         job = board.post("resize")
         lossy.lose("trash", fault)
-        board.trash(job, "an operator", reason="runaway", force=True)
+        board.trash(job, by="an operator", reason="runaway")
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "TRASHED"]
 
     @each_fault
@@ -202,7 +202,7 @@ class RetryCases(Case):
     def test_a_cancel_is_made_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job, kept = board.post("resize"), board.post("resize")
         lossy.lose("cancel", fault)
-        board.cancel(job)
+        board.cancel(job, by="ada", reason="not wanted")
         assert uuids_of(other.iterjobs()) == [kept.uuid]
 
     @each_fault
@@ -212,38 +212,38 @@ class RetryCases(Case):
         job = board.post("resize")
         board.claim(job, "alice", LONG)
         lossy.lose("release", fault)
-        board.release(job, reason="its host is gone")
+        board.release(job, by="ada", reason="its host is gone")
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "CLAIMED", "RELEASED"]
 
     @each_fault
     def test_a_delay_is_ended_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job = board.post("resize", delay=LONG)
         lossy.lose("run_now", fault)
-        assert board.run_now(job)
+        assert board.run_now(job, by="ada", reason="she waits")
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "DUE"]
 
     @each_fault
     def test_a_priority_changes_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job = board.post("resize")
         lossy.lose("reprioritize", fault)
-        assert board.reprioritize(job, "high", "ada")
+        assert board.reprioritize(job, "high", by="ada")
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "REPRIORITIZED"]
 
     @each_fault
     def test_a_restore_is_made_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job = board.post("resize")
-        board.trash(job, "an operator", force=True)
+        board.trash(job, by="an operator")
         lossy.lose("restore", fault)
-        assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
+        assert board.restore(job, by="ada", reason="mended").record.state is JobState.UNCLAIMED
         assert [str(line.kind) for line in other.get(job.uuid).history] == ["POSTED", "TRASHED", "RESTORED"]
 
     @each_fault
     def test_a_purge_is_made_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         job, kept = board.post("resize"), board.post("resize")
         for each in (job, kept):
-            board.trash(each, "an operator", force=True)
+            board.trash(each, by="an operator")
         lossy.lose("purge", fault)
-        board.purge(job.uuid)
+        board.purge(job, by="ada", reason="not wanted")
         assert uuids_of(other.trashed()) == [kept.uuid]
 
     @each_fault
@@ -261,8 +261,8 @@ class RetryCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
         lossy.lose("maintenance.pause", fault)
-        board.pause("resize")
-        assert other.paused() == {"resize"}
+        board.pause("resize", by="ada", reason="disk full")
+        assert [(pause.name, pause.by, pause.reason) for pause in other.pauses()] == [("resize", "ada", "disk full")]
         lossy.lose("maintenance.resume", fault)
         board.resume("resize")
         assert other.paused() == set()

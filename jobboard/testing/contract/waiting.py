@@ -104,7 +104,7 @@ class WaitingCases(Case):
     def test_a_wait_wakes_on_a_restore(self, harness: Harness, waiting: Waiting) -> None:
         other = harness.board(waiting.board.name)
         job = other.post("resize")
-        other.trash(job, "an operator", force=True)
+        other.trash(job, by="an operator")
         found = waiting.begin()
         other.restore(job.uuid)
         assert found.result(DEADLINE) == job
