@@ -14,6 +14,7 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, ClaimLost, Every, JobBoard, JobState, LogBook, Posting, Schedule
+from jobboard.backends.rows import Pause
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -257,10 +258,12 @@ def test_a_value_that_cannot_be_unpacked_harms_nobody(board: JobBoard, hand: Han
     hand("HSET", "entities", value, value)
     hand("HSET", "seen", value, value)
     hand("SADD", "paused", b"\xff")
+    hand("HSET", "pauses", b"\xff", value)
     hand("ZADD", "names", 0, b"\xff")
     hand("ZADD", f"trash:{'resize'}", 1, "stray")
     look_everywhere(board)
     assert board.entities() == []
+    assert board.pauses() == [Pause("\\xff")]
     assert board.claim_next("alice", limit=9) == [good]
     assert is_mended(board)
     assert hand("HGET", "unreadable", bad.uuid) == value

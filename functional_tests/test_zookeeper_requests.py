@@ -89,6 +89,7 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "stats": (lambda board: board.post("resize"), lambda board, _: board.stats(), 2),
     "job_count": (lambda board: None, lambda board, _: board.job_count, 1),
     "paused": (lambda board: None, lambda board, _: board.paused(), 1),
+    "pauses": (lambda board: board.pause("crop"), lambda board, _: board.pauses(), 1),
     "register": (lambda board: None, lambda board, _: board.register_entity(Entity("conductor", "mill")), 1),
     "save_book": (_saved, lambda board, book: board.save_book(book), 2),
     "load_book": (_saved, lambda board, book: board.load_book(book.uuid), 3),

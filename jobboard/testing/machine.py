@@ -30,6 +30,7 @@ from hypothesis.stateful import (
 
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
+from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job, Posting
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.testing.harness import Harness
@@ -39,7 +40,7 @@ NAMES = ["resize", "größe/{a}*", "with spaces"]
 OWNERS = ["alice", "bob"]
 KEYS = ["k", "k/2"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
-CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize"]
+CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize", "run_now"]
 FAR = 86_400.0
 #: With more jobs than this, a history would hardly ever do two things to one of them.
 FEW = 4
@@ -52,6 +53,8 @@ contents = st.integers(0, 9)
 priorities = st.sampled_from(JobPriority)
 mosts = st.sampled_from([None, 1, 2])
 filters = st.none() | st.sets(names, max_size=2)
+#: Who does what operators do, and why.
+saids = st.tuples(st.none() | owners, st.sampled_from([None, "", "why", 'größer, "später" 100%']))
 how_existing = st.sampled_from(["raise", "keep", "replace"])
 
 
@@ -224,79 +227,103 @@ class BoardMachine(RuleBasedStateMachine):
     # -- operators -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.model.jobs)
-    @rule(client=clients, pick=picks, call=st.sampled_from(CALLS))
-    def operate(self, client: int, pick: int, call: str) -> None:
-        getattr(self, f"_{call}")(self.boards[client], self._any(pick))
+    @rule(client=clients, pick=picks, call=st.sampled_from(CALLS), said=saids)
+    def operate(self, client: int, pick: int, call: str, said: tuple[str | None, str | None]) -> None:
+        board, job = self.boards[client], self._any(pick)
+        before, (by, reason) = self._last_line(job), said
+        getattr(self, f"_{call}")(board, job, by=by, reason=reason)
+        after = self._last_line(job) if job.uuid in self.model.jobs else before
+        if after != before:
+            assert after is not None
+            # Of a claim that is to end, or has ended, the line names the owner, and its reason the operator.
+            names_owner = after.kind in (EventKind.CANCEL_ASKED, EventKind.RELEASED)
+            assert (by or "") in (after.reason or "") if names_owner else after.who == by
+            assert (reason or "") in (after.reason or "")
 
-    def _post_again(self, board: JobBoard, job: ModelJob) -> None:
+    def _last_line(self, job: ModelJob) -> HistoryEntry | None:
+        return next(reversed(self.stranger.get(job.uuid).history), None)
+
+    def _post_again(self, board: JobBoard, job: ModelJob, **_: str | None) -> None:
         assert board.post("another name", uuid=job.uuid).name == job.name
 
-    def _cancel(self, board: JobBoard, job: ModelJob) -> None:
+    def _cancel(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state not in LIVE:
             with pytest.raises(NotFound):
-                board.cancel(job.uuid)
+                board.cancel(job.uuid, **said)
         elif job.state is JobState.CLAIMED:
-            assert board.cancel(job.uuid) is False
+            assert board.cancel(job.uuid, **said) is False
             job.cancel_asked = True
         else:
-            assert board.cancel(job.uuid) is True
+            assert board.cancel(job.uuid, **said) is True
             del self.model.jobs[job.uuid]
 
-    def _release(self, board: JobBoard, job: ModelJob) -> None:
+    def _release(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state is JobState.CLAIMED:
-            board.release(job.uuid, reason="its host is gone")
+            board.release(job.uuid, **said)
             self.model.release(job)
         else:
             with pytest.raises(ClaimLost):
-                board.release(job.uuid, reason="its host is gone")
+                board.release(job.uuid, **said)
 
-    def _trash(self, board: JobBoard, job: ModelJob) -> None:
+    def _trash(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state is JobState.COMPLETE:
             with pytest.raises(NotFound):
-                board.trash(job.uuid, by="an operator")
+                board.trash(job.uuid, **said)
         else:
-            board.trash(job.uuid, by="an operator")
+            board.trash(job.uuid, **said)
             job.end_claim(JobState.TRASHED)
 
-    def _restore(self, board: JobBoard, job: ModelJob) -> None:
+    def _restore(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state is not JobState.TRASHED:
             with pytest.raises(NotFound):
-                board.restore(job.uuid)
+                board.restore(job.uuid, **said)
         elif job.key is not None and self.model.with_key(job.name, job.key):
             with pytest.raises(AlreadyPosted):
-                board.restore(job.uuid)
+                board.restore(job.uuid, **said)
         else:
-            assert board.restore(job.uuid).record.state is JobState.UNCLAIMED
+            assert board.restore(job.uuid, **said).record.state is JobState.UNCLAIMED
             self.model.restore(job)
 
-    def _reprioritize(self, board: JobBoard, job: ModelJob) -> None:
+    def _reprioritize(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         priority = JobPriority(1 + job.priority % 5)
         if job.state in (JobState.DELAYED, JobState.UNCLAIMED):
-            assert board.reprioritize(job.uuid, priority)
+            assert board.reprioritize(job.uuid, priority, **said)
             job.priority = priority
         else:
             with pytest.raises(UnclaimableJob if job.state is JobState.CLAIMED else NotFound):
-                board.reprioritize(job.uuid, priority)
+                board.reprioritize(job.uuid, priority, **said)
 
-    def _purge(self, board: JobBoard, job: ModelJob) -> None:
+    def _run_now(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
+        if job.state not in LIVE:
+            with pytest.raises(NotFound):
+                board.run_now(job.uuid, **said)
+        elif board.run_now(job.uuid, **said):
+            assert job.state is JobState.DELAYED
+            job.state = JobState.UNCLAIMED
+        else:
+            assert job.state is not JobState.DELAYED
+
+    def _purge(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state is JobState.TRASHED:
-            board.purge(job.uuid)
+            board.purge(job.uuid, **said)
             del self.model.jobs[job.uuid]
         else:
             with pytest.raises(NotFound):
-                board.purge(job.uuid)
+                board.purge(job.uuid, **said)
 
     @precondition(lambda self: self.model.paused or self.model.claimable(None, 1))
-    @rule(client=clients, name=st.sampled_from([*NAMES, *NAMES, None]))
-    def pause_or_resume(self, client: int, name: str | None) -> None:
+    @rule(client=clients, name=st.sampled_from([*NAMES, *NAMES, None]), said=saids)
+    def pause_or_resume(self, client: int, name: str | None, said: tuple[str | None, str | None]) -> None:
         """Seldom more than one at a time: while all is paused, little else happens."""
         paused = min(self.model.paused, key=str, default=None)
         if self.model.paused and name != paused:
             self.boards[client].resume(paused)
-            self.model.paused.discard(paused)
+            del self.model.paused[paused]
         else:
-            self.boards[client].pause(name)
-            self.model.paused.add(name)
+            by, reason = said
+            self.boards[client].pause(name, by=by, reason=reason)
+            # Of what is paused already the first pause stays.
+            self.model.paused.setdefault(name, said)
 
     # -- what must hold after each step ----------------------------------------------------------------------------
 
@@ -305,7 +332,8 @@ class BoardMachine(RuleBasedStateMachine):
         board = self.boards[self.model.posted % 2]
         shown = [_of_job(job) for job in board.iterjobs(states=set(JobState))]
         assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]
-        assert board.paused() == self.model.paused
+        assert board.paused() == self.model.paused.keys()
+        assert {pause.name: (pause.by, pause.reason) for pause in board.pauses()} == self.model.paused
 
     @rule(client=clients, wanted=filters, name=names, key=st.sampled_from(KEYS))
     def look(self, client: int, wanted: set[str] | None, name: str, key: str) -> None:

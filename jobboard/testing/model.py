@@ -40,10 +40,10 @@ class ModelJob:
 
 @dataclass
 class Model:
-    """All jobs by uuid, and the paused names."""
+    """All jobs by uuid, and the paused names with who paused each, and why."""
 
     jobs: dict[str, ModelJob] = field(default_factory=dict)
-    paused: set[str | None] = field(default_factory=set)
+    paused: dict[str | None, tuple[str | None, str | None]] = field(default_factory=dict)
     posted: int = 0
 
     def in_order(self, states: Collection[JobState] = LIVE) -> list[ModelJob]:
@@ -67,7 +67,7 @@ class Model:
         self.jobs[uuid] = ModelJob(uuid, self.posted, name, key, priority, content, most, state)
 
     def is_claimable(self, job: ModelJob) -> bool:
-        return job.state is JobState.UNCLAIMED and not self.paused & {None, job.name}
+        return job.state is JobState.UNCLAIMED and self.paused.keys().isdisjoint({None, job.name})
 
     def claimable(self, names: Collection[str] | None, limit: int) -> list[ModelJob]:
         jobs = [job for job in self.in_order() if names is None or job.name in names]
