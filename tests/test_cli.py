@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import JobBoard, Posting
+from jobboard import EventKind, JobBoard, JobEvent, Posting
 from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
+from jobboard.cli.session import me
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -180,7 +181,7 @@ class TestLooking:
         assert (row["owner"], row["jobs"], row["names"]) == ("alice", 2, ["a"])
         stats = as_json(jobboard("stats", "--json"))
         assert (stats["claimed"], stats["unclaimed"], stats["names"]["a"]["claimed"]) == (2, 1, 2)
-        assert stats["paused"] == {"board": False, "names": []}
+        assert stats["paused"] == {"board": False, "names": [], "pauses": []}
         assert "a\t0\t1\t2\t0" in jobboard("stats")
 
     def test_watch_tells_what_happens(self, uri: str, board: JobBoard, tmp_path: Path) -> None:
@@ -279,18 +280,60 @@ class TestOperating:
 
     def test_pause_and_resume(self, jobboard: Run, board: JobBoard) -> None:
         board.post("a")
-        assert jobboard("pause", "a") == "paused: a\n"
-        assert as_json(jobboard("pause", "--json")) == {"board": True, "names": ["a"]}
-        assert board.paused() == {None, "a"}
-        jobboard("resume")
+        told = jobboard("pause", "a", "--by", "ada", "--note", "disk full")
+        assert told.startswith("paused: a (by ada since 20")
+        assert told.endswith(": disk full)\n")
+        paused = as_json(jobboard("pause", "--json"))
+        assert (paused["board"], paused["names"], board.paused()) == (True, ["a"], {None, "a"})
+        assert [(pause["name"], pause["by"], pause["reason"]) for pause in paused["pauses"]] == [
+            (None, me(), None), ("a", "ada", "disk full"),
+        ]  # fmt: skip
+        jobboard("pause", "a", "--by", "bob")
+        for command in ("status", "stats"):
+            assert as_json(jobboard(command, "--json"))["paused"] == paused
+        assert "ada" in jobboard("status", status=REFUSED)
+        assert jobboard("resume") == told
         assert jobboard("resume", "a") == "nothing is paused\n"
+
+    @pytest.mark.parametrize(
+        ("verb", "expected"),
+        [
+            ("cancel", ("CANCEL_ASKED", "alice")), ("release", ("RELEASED", "alice")), ("trash", ("TRASHED", "ada")),
+            ("run-now", ("DUE", "ada")), ("reprioritize", ("REPRIORITIZED", "ada")), ("restore", ("RESTORED", "ada")),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("which", ["JOB", "--all"])
+    def test_every_verb_tells_by_whom_and_why(
+        self, jobboard: Run, board: JobBoard, verb: str, expected: tuple[str, str], which: str
+    ) -> None:
+        job = board.post("a", delay=60 if verb == "run-now" else None)
+        if verb in ("cancel", "release", "trash"):
+            board.claim(job, "alice")
+        if verb == "restore":
+            board.trash(job)
+        chosen = [job.uuid] if which == "JOB" else ["--all", "--yes"]
+        given = ["--priority", "high"] if verb == "reprioritize" else []
+        jobboard(verb, *chosen, *given, "--by", "ada", "--note", "disk full")
+        line = job.history[-1]
+        assert (line.kind.value, line.who) == expected
+        assert "disk full" in (line.reason or "")
+        assert "ada" in f"{line.who} {line.reason}"
+
+    def test_a_purge_tells_by_whom_and_why(self, jobboard: Run, board: JobBoard) -> None:
+        job, told = board.post("a"), list[JobEvent]()
+        board.trash(job)
+        board.subscribe(told.append, [EventKind.PURGED])
+        jobboard("purge", job.uuid, "--yes", "--by", "ada", "--note", "not wanted")
+        eventually(
+            lambda: [(event.uuid, event.who, event.reason) for event in told] == [(job.uuid, "ada", "not wanted")]
+        )
 
     def test_a_pause_of_a_name_that_no_job_has_is_told(
         self, board: JobBoard, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run(["pause", "invoce"]) == 0
         told = capsys.readouterr()
-        assert (told.out, told.err) == ("paused: invoce\n", "no job on the board is named 'invoce' now\n")
+        assert (board.paused(), told.err) == ({"invoce"}, "no job on the board is named 'invoce' now\n")
 
     def test_check_finds_and_repairs(self, jobboard: Run, board: JobBoard, tmp_path: Path) -> None:
         job = board.post("a")

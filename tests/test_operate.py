@@ -52,11 +52,13 @@ class TestViews:
     def test_stats_say_what_is_paused(self, board: JobBoard) -> None:
         board.post("b")
         board.post("a", delay=100)
-        board.pause("a")
+        board.pause("a", by="ada", reason="disk full")
         found = stats(board)
         assert (found["unclaimed"], found["delayed"], list(found["names"])) == (1, 1, ["a", "b"])
         assert found["oldest_unclaimed"] >= 0
-        assert found["paused"] == {"board": False, "names": ["a"]}
+        [pause] = board.pauses()
+        told = {"name": "a", "by": "ada", "reason": "disk full", "at": pause.at}
+        assert found["paused"] == {"board": False, "names": ["a"], "pauses": [told]}
 
     def test_entities_without_metadata(self, board: JobBoard) -> None:
         board.register_entity(Entity("scheduler", "s"))

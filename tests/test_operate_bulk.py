@@ -210,8 +210,8 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
     board.trash(job, by="me")
     purge, replies = inside.purge, [ReplyLost("no reply")]
 
-    def lose(uuids: Any) -> Any:
-        answer = purge(uuids)
+    def lose(uuids: Any, *said: Any) -> Any:
+        answer = purge(uuids, *said)
         if replies:
             raise replies.pop()
         return answer

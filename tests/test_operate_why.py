@@ -78,11 +78,13 @@ def test_no_free_slot(board: JobBoard) -> None:
 def test_pauses_and_a_delay(board: JobBoard) -> None:
     register(board, "a b")
     job, delayed = board.post("a b"), board.post("a b", delay=1000)
-    board.pause("a b")
+    board.pause("a b", by="ada", reason="disk full")
     board.pause()
     assert kinds(job) == ["board_paused", "name_paused"]
     assert kinds(delayed) == ["board_paused", "name_paused", "delayed"]
     assert "resume 'a b'" in text(job)
+    assert "(by ada since 2" in text(job)
+    assert ": disk full)" in text(job)
     board.resume()
     assert kinds(job) == ["name_paused"]
     board.resume("a b")

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast, overload
 
 import anyio
 
@@ -20,7 +20,7 @@ from jobboard.backends.base import Capabilities
 from jobboard.board import JobBoard, client_of
 from jobboard.client import BackendClient
 from jobboard.events import EventKind
-from jobboard.job import Job, JobHandle
+from jobboard.job import Job, JobHandle, JobOrUuid
 from jobboard.types import Seconds
 
 _GONE = "whoever claimed it was cancelled"
@@ -33,6 +33,26 @@ def _abandon(board: JobBoard, token: int, job: JobHandle | str, who: str, expiry
 def _abandon_all(board: JobBoard, jobs: list[Job], who: str, *_: object, **__: object) -> None:
     for job in jobs:
         board.abandon(job, who, reason=_GONE, counted=False)
+
+
+class _Trash(Protocol):
+    """The ways to call ``trash``: of a method's overloads, a type checker makes a coroutine of the first one only."""
+
+    @overload
+    async def __call__(
+        self,
+        job: JobOrUuid,
+        who: str,
+        *,
+        reason: str | None = None,
+        error: str | None = None,
+        token: int | None = None,
+        force: bool = False,
+    ) -> None: ...
+    @overload
+    async def __call__(
+        self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None, error: str | None = None
+    ) -> None: ...
 
 
 class AsyncJobBoard(Twin):
@@ -107,7 +127,7 @@ class AsyncJobBoard(Twin):
     consume = awaited(JobBoard.consume)
     consume_many = awaited(JobBoard.consume_many)
     abandon = awaited(JobBoard.abandon)
-    trash = awaited(JobBoard.trash)
+    trash = cast(_Trash, awaited(JobBoard.trash))
     checkpoint = awaited(JobBoard.checkpoint)
 
     get = awaited(JobBoard.get)

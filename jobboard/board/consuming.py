@@ -305,22 +305,11 @@ class Consuming:
         reason: str | None = None,
         error: str | None = None,
         token: int | None = None,
+        force: bool = False,
     ) -> None: ...
     @overload
     def trash(
         self, /, job: JobOrUuid, *, by: str | None = None, reason: str | None = None, error: str | None = None
-    ) -> None: ...
-    @overload
-    def trash(
-        self,
-        /,
-        job: JobOrUuid,
-        who: str,
-        *,
-        reason: str | None = None,
-        error: str | None = None,
-        token: int | None = None,
-        force: bool,
     ) -> None: ...
     @asks_once
     def trash(
