@@ -19,6 +19,7 @@ from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
 from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.types import Priority
 from jobboard.validation import MAX_SECONDS, check_operator, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
@@ -71,7 +72,7 @@ class Operating:
     def reprioritize(
         self,
         job: JobOrUuid,
-        priority: JobPriority | str,
+        priority: Priority,
         who: str | None = None,
         *,
         by: str | None = None,

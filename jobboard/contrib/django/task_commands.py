@@ -17,7 +17,7 @@ from jobboard.cli.conducting import conductor as plain_conductor
 from jobboard.cli.output import Output
 from jobboard.cli.schedule_changing import add as plain_add
 from jobboard.cli.scheduling import COMMANDS as SCHEDULING
-from jobboard.cli.session import Session, command
+from jobboard.cli.session import Session, by_and_note, command
 from jobboard.cli.values import json_of
 from jobboard.conductor import Handlers
 from jobboard.contrib.django.backend import JobBoardBackend
@@ -27,7 +27,7 @@ from jobboard.contrib.django.names import job_names
 from jobboard.contrib.django.schedule_applying import Applied, apply_schedules
 from jobboard.contrib.django.schedules import schedule_options, scheduled_call, schedules_of_settings
 from jobboard.contrib.django.worker import task_handlers
-from jobboard.operate.views import paused_texts, paused_view
+from jobboard.operate.pauses import paused_texts, paused_view
 
 
 class TaskSession(Session):
@@ -113,11 +113,12 @@ _queue = click.option("--queue", metavar="QUEUE", help="All tasks that there are
 @command("pause", "manage.py jobboard pause shop.tasks.sms", "manage.py jobboard pause --queue mail")
 @click.argument("name", required=False)
 @_queue
+@by_and_note
 @pass_tasks
-def pause(session: TaskSession, name: str | None, queue: str | None) -> None:
+def pause(session: TaskSession, name: str | None, queue: str | None, by: str, note: str | None) -> None:
     """Let no more jobs of this task, or of this name, be claimed; without a name, no jobs at all."""
     board = session.board(create=True)
-    _change_pauses(session, board, JobBoard.pause, name, queue)
+    _change_pauses(session, board, partial(JobBoard.pause, by=by, reason=note), name, queue)
     if name is None or name in session.backend.tasks.tasks():
         return
     if next(board.iterjobs(names=[name]), None) is None:
@@ -144,7 +145,7 @@ def _change_pauses(
         raise click.UsageError("name a task, or say --queue, not both")
     for each in [None] if name is None and queue is None else _job_names(session, name, queue):
         change(board, each)
-    paused = paused_view(board.paused())
+    paused = paused_view(board.pauses())
     texts = paused_texts(paused)
     session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 
