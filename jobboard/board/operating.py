@@ -170,9 +170,10 @@ class Operating:
         return set(self._client.call(self._backend.maintenance.paused))
 
     def pauses(self) -> list[Pause]:
-        """Return what :meth:`paused` does with ``by``, ``reason`` and ``at``, as far as they are known.
+        """Return what is paused, by whom, why and since when: the whole board first, then the names in their order.
 
-        The whole board comes first, then the names in their order.
+        Each has ``name`` (None: the whole board), ``by``, ``reason`` and ``at``, a datetime; None for what nobody said.
+        An older jobboard may not have written them down.
         """
         return sorted(self._client.call(self._backend.maintenance.pauses), key=lambda pause: pause.name or "")
 

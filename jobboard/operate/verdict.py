@@ -80,7 +80,10 @@ def worst(found: list[Finding]) -> Verdict:
 
 def _of_pauses(overview: Overview) -> Iterator[Finding]:
     for name, text in paused_sentences(overview.pauses).items():
-        yield Finding(Verdict.ATTENTION, "board_paused" if name is None else "name_paused", name, text)
+        if name is None:
+            yield Finding(Verdict.ATTENTION, "board_paused", None, text)
+        else:
+            yield Finding(Verdict.ATTENTION, "name_paused", name, text)
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
