@@ -211,6 +211,30 @@ def test_tables_of_the_third_schema_serve_programs_of_both_versions(place: Place
         assert board.audit(repair=True) != [] == board.audit()
 
 
+def test_pauses_serve_programs_that_keep_no_by_and_reason(place: Place) -> None:
+    """An older jobboard goes on beside this one: it has the same tables, and writes and forgets lines of its own."""
+
+    def told(board: JobBoard) -> list[tuple[str | None, str | None, str | None]]:
+        assert board.paused() == {pause.name for pause in board.pauses()}
+        return [(pause.name, pause.by, pause.reason) for pause in board.pauses()]
+
+    with backend("jobs", place.uri) as board:
+        board.pause("resize", by="ada", reason="disk full")
+        place.run("INSERT INTO jobboard_pauses (board, name) SELECT id, 'crop' FROM jobboard_boards")
+        place.run(
+            "INSERT INTO jobboard_journal (board, kind, name, at) SELECT id, 'PAUSED', 'crop', 1e9 FROM jobboard_boards"
+        )
+        assert told(board) == [("crop", None, None), ("resize", "ada", "disk full")]
+        board._backend.maintenance.tidy(100)
+        assert [pause.at is not None for pause in board.pauses()] == [True, True]
+        place.run("DELETE FROM jobboard_journal WHERE job IS NULL")
+        assert told(board) == [("crop", None, None), ("resize", None, None)]
+        place.run("DELETE FROM jobboard_pauses WHERE name = 'resize'")
+        board.pause("resize", by="bob")
+        assert told(board) == [("crop", None, None), ("resize", "bob", None)]
+        assert board.audit() == []
+
+
 def test_an_upgrade_that_was_broken_off_is_gone_through_again(place: Place) -> None:
     with backend("jobs", place.uri) as board:
         job = board.post("resize")

@@ -289,9 +289,7 @@ class TestOperating:
             (None, me(), None), ("a", "ada", "disk full"),
         ]  # fmt: skip
         jobboard("pause", "a", "--by", "bob")
-        for command in ("status", "stats"):
-            assert as_json(jobboard(command, "--json"))["paused"] == paused
-        assert "ada" in jobboard("status", status=REFUSED)
+        assert as_json(jobboard("stats", "--json"))["paused"] == paused
         assert jobboard("resume") == told
         assert jobboard("resume", "a") == "nothing is paused\n"
 

@@ -80,9 +80,11 @@ def test_a_name_is_paused_and_resumed(board: JobBoard, console: Asking, told: li
     assert "Pause the whole board?" in question
     assert "1 wait and 0 are delayed; the 0 that run go on" in question
     assert board.paused() == {"mail"}
-    console.post("/b/shop/names", {"action": "pause", "name": "", "confirmed": "yes"})
+    console.post("/b/shop/names", {"action": "pause", "name": "", "confirmed": "yes", "reason": "disk full"})
     page = console.post("/b/shop/names", {"action": "resume", "name": "mail"})
     assert "The whole board is paused" in text_of(page)
+    assert "by ann since 20" in text_of(page)
+    assert "disk full" in text_of(page)
     assert board.paused() == {None}
     console.post("/b/shop/names", {"action": "resume", "name": ""})
     assert board.paused() == set()

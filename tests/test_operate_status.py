@@ -129,8 +129,14 @@ def test_what_conductors_tell_may_be_anything(board: JobBoard) -> None:
 
 def test_what_is_paused(board: JobBoard) -> None:
     board.pause()
-    board.pause("a")
+    board.pause("a", by="ada", reason="disk full")
     assert found(board) == [("ATTENTION", "board_paused", None), ("ATTENTION", "name_paused", "a")]
+    seen = status(board)
+    assert "by ada since 20" in seen["findings"][1]["text"]
+    assert [(pause["name"], pause["reason"]) for pause in seen["paused"]["pauses"]] == [
+        (None, None),
+        ("a", "disk full"),
+    ]
 
 
 def test_schedules(board: JobBoard) -> None:

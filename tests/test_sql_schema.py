@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
-from jobboard.backends.rows import BookSave, SaveOutcome, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import BookSave, Pause, SaveOutcome, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql.schema import VERSION
 from jobboard.errors import BoardUnavailable
 
@@ -117,3 +117,32 @@ def test_processes_that_make_the_file_at_the_same_time_all_succeed(path: Path) -
     with opened(path) as backend:
         assert backend.count() == 6
         assert backend.maintenance.audit(False) == []
+
+
+def test_the_line_that_tells_of_a_pause_stays_as_long_as_the_pause(path: Path) -> None:
+    with opened(path) as backend:
+        maintenance = backend.maintenance
+        maintenance.pause("resize", "ada", "disk full")
+        maintenance.pause(None, "bob", None)
+        told = maintenance.pauses()
+        run_sql(path, "UPDATE jobboard_journal SET at = at - 1e6")
+        maintenance.tidy(100)
+        assert [(pause.name, pause.by, pause.reason) for pause in maintenance.pauses()] == [
+            (pause.name, pause.by, pause.reason) for pause in told
+        ]
+        maintenance.resume("resize")
+        run_sql(path, "UPDATE jobboard_journal SET at = at - 1e6")
+        maintenance.tidy(100)
+        assert run_sql(path, "SELECT kind, who FROM jobboard_journal") == [("PAUSED", "bob")]
+        maintenance.resume(None)
+        maintenance.tidy(100)
+        run_sql(path, "UPDATE jobboard_journal SET at = at - 1e6")
+        maintenance.tidy(100)
+        assert run_sql(path, "SELECT kind FROM jobboard_journal") == []
+
+
+def test_a_pause_whose_line_an_older_jobboard_has_forgotten_is_told_without_by(path: Path) -> None:
+    with opened(path) as backend:
+        backend.maintenance.pause("resize", "ada", "disk full")
+        run_sql(path, "DELETE FROM jobboard_journal")
+        assert (backend.maintenance.pauses(), backend.maintenance.paused()) == ([Pause("resize")], {"resize"})
