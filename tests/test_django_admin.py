@@ -76,7 +76,7 @@ def test_the_page_lists_jobs_by_task_state_and_key(
     two = tasks.add.using(key="order/2", queue_name="mail").enqueue(2)
     mail = tasks.mail.enqueue("<b>you</b>")
     failed = tasks.fail.enqueue("<b>no</b>")
-    board.trash(failed.id, "me", reason="<b>broken</b>", force=True)
+    board.trash(failed.id, by="me", reason="<b>broken</b>")
 
     def shown(**query: str) -> list[str]:
         return sorted(uuids(client.get(PAGE, query).content.decode()))

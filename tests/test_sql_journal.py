@@ -94,6 +94,7 @@ def test_tidying_leaves_nothing_of_what_is_over(path: Path, backend: SqliteBacke
     for _ in range(5):
         backend.consume([consumption(claimed(backend, names={"gone"}), retention=0.0)])
     backend.maintenance.pause("x")
+    backend.maintenance.resume("x")
     assert backend.maintenance.tidy(100) == 0
     assert backend.read([rows[0].uuid]) == [None]
     let_time_pass(path)
