@@ -221,7 +221,7 @@ def test_the_example_of_the_page_runs(uri: str, database: Engine, monkeypatch: p
     path = Path(__file__).parent.parent / "doc/examples/exactly_once.py"
     for _ in range(2):
         names: dict[str, Any] = {"__name__": "example"}
-        exec(compile(path.read_text(), str(path), "exec"), names)
+        exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
         names["engine"].dispose()
     with database.begin() as connection:
         found = connection.exec_driver_sql("SELECT number, amount FROM accounts ORDER BY number").fetchall()

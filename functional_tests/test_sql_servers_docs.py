@@ -35,7 +35,7 @@ def _run_example(name: str, site: Site, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("DATABASE_URL", site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"))
     path = _DOC / "examples" / name
     names: dict[str, Any] = {"__name__": "example"}
-    exec(compile(path.read_text(), str(path), "exec"), names)
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
     names["engine"].dispose()
 
 

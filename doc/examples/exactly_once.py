@@ -1,6 +1,7 @@
 """A handler moves money and ends its job in one transaction."""
 
 import os
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -14,12 +15,18 @@ accounts = sa.Table(
 handlers = jobboard.Handlers()
 
 
-@handlers.handler("transfer", max_attempts=5)
-def transfer(job: jobboard.RunningJob) -> None:
-    details = job.details
+@dataclass
+class Transfer:
+    giver: int
+    taker: int
+    amount: int
+
+
+@handlers.handler(max_attempts=5)
+def transfer(job: jobboard.RunningJob, money: Transfer) -> None:
     with engine.begin() as connection:
-        for number, sign in ((details["from"], -1), (details["to"], 1)):
-            change = accounts.c.amount + sign * details["amount"]
+        for number, sign in ((money.giver, -1), (money.taker, 1)):
+            change = accounts.c.amount + sign * money.amount
             connection.execute(accounts.update().where(accounts.c.number == number).values(amount=change))
         job.complete("transferred", connection=connection)
 
@@ -28,10 +35,7 @@ metadata.create_all(engine)
 with engine.begin() as connection:
     alice, bob = (connection.execute(accounts.insert().values(amount=n)).inserted_primary_key[0] for n in (10, 0))
 
-with jobboard.backend("bank", os.environ["JOBBOARD_URI"]) as board:
-    conductor = jobboard.Conductor("bank", board, handlers)
-    conductor.start()
-    job = board.post("transfer", details={"from": alice, "to": bob, "amount": 7})
+with jobboard.open("bank", os.environ["JOBBOARD_URI"]) as board, jobboard.Conductor("bank", board, handlers):
+    job = transfer.post(board, Transfer(alice, bob, 7))
     assert job.wait(timeout=60)
     assert job.result == "transferred"
-    conductor.stop()

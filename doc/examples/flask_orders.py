@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from dataclasses import dataclass
 
 from flask import Flask, abort, request
 from sqlalchemy import String, create_engine
@@ -38,7 +39,7 @@ def place_order():
     with Session(engine) as session, session.begin():
         order = Order(id=uuid.uuid4(), item=request.json["item"])
         session.add(order)
-        board.post("invoice", details={"order": str(order.id)}, uuid=order.id, connection=session)
+        invoice.post(board, Invoice(str(order.id)), uuid=order.id, connection=session)
         return {"id": order.id}, 202
 
 
@@ -57,8 +58,13 @@ def show_order(id):
     return {"state": record.state.lower(), "attempts": record.attempts, "reason": record.reason}
 
 
-@handlers.handler("invoice")
-def invoice(job):
+@dataclass
+class Invoice:
+    order: str
+
+
+@handlers.handler
+def invoice(wanted: Invoice):
     with Session(engine) as session, session.begin():
-        order = session.get(Order, uuid.UUID(job.details["order"]))
+        order = session.get(Order, uuid.UUID(wanted.order))
         order.invoice = f"INV-{order.id}"

@@ -4,7 +4,8 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, create_engine, text
 
-from jobboard import JobBoard, backend
+import jobboard
+from jobboard import JobBoard
 
 #: Of the clocks by which ``exec_time`` was written, if the column says no zone.
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -23,9 +24,9 @@ def move_some(board: JobBoard, connection: Connection) -> int:
     for row in rows:
         board.post(
             row.task_code,
+            json.loads(row.params or "{}"),
             key=row.biz_key,
             if_exists="replace",
-            details=json.loads(row.params or "{}"),
             run_at=row.exec_time.replace(tzinfo=ZONE),
             # Its first attempt counts, too.
             max_attempts=max(1, row.max_retry + 1 - row.retry_count),
@@ -36,7 +37,7 @@ def move_some(board: JobBoard, connection: Connection) -> int:
 
 
 engine = create_engine(os.environ["DATABASE_URL"])
-with backend("tasks", os.environ["JOBBOARD_URI"]) as board:
+with jobboard.open("tasks", os.environ["JOBBOARD_URI"]) as board:
     moved = 1
     while moved:
         with engine.begin() as connection:

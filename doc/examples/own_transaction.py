@@ -21,7 +21,7 @@ def order(board: jobboard.JobBoard) -> None:
     """If this fails, or the process dies, there is neither an order nor a job."""
     with engine.begin() as connection:
         [number] = connection.execute(orders.insert().values(state="ordered")).inserted_primary_key
-        board.post("invoice", details={"order": number}, connection=connection)
+        board.post("invoice", {"order": number}, connection=connection)
 
 
 def invoice(board: jobboard.JobBoard, job: jobboard.Job) -> None:
@@ -32,7 +32,7 @@ def invoice(board: jobboard.JobBoard, job: jobboard.Job) -> None:
         board.consume(job, "alice", connection=connection)
 
 
-with jobboard.backend("shop", os.environ["JOBBOARD_URI"]) as board:
+with jobboard.open("shop", os.environ["JOBBOARD_URI"]) as board:
     order(board)
     [job] = board.claim_next("alice")
     invoice(board, job)

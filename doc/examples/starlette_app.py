@@ -11,12 +11,12 @@ from jobboard import NotFound, aio
 
 @asynccontextmanager
 async def lifespan(app):
-    async with aio.backend("orders", "memory://starlette") as app.state.board:
+    async with aio.open("orders", "memory://starlette") as app.state.board:
         yield
 
 
 async def place_order(request):
-    job = await request.app.state.board.post("invoice", details={"order": 4711})
+    job = await request.app.state.board.post("invoice", {"order": 4711})
     return JSONResponse({"id": job.uuid}, status_code=202)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from fastapi_orders.tables import URI, Order, engine, new_session
+from fastapi_orders.work import Invoice, invoice
 from jobboard import NotFound, aio
 
 board = aio.fetch("orders", URI)
@@ -41,7 +42,7 @@ async def place_order(id: uuid.UUID, wish: Wish, session: Session, board: Board)
     async with session.begin():
         if await session.get(Order, id) is None:  # a request that is sent again changes nothing
             session.add(Order(id=id, item=wish.item))
-            await board.post("invoice", details={"order": str(id)}, uuid=id, connection=session)
+            await invoice.post(board, Invoice(str(id)), uuid=id, connection=session)
     return {"id": id}
 
 

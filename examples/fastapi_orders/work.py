@@ -3,6 +3,7 @@
 import asyncio
 import os
 import uuid
+from dataclasses import dataclass
 
 from fastapi_orders.tables import Order, new_session
 from jobboard import AsyncRunningJob, Handlers
@@ -10,11 +11,16 @@ from jobboard import AsyncRunningJob, Handlers
 handlers = Handlers()
 
 
-@handlers.handler("invoice")
-async def invoice(job: AsyncRunningJob) -> None:
+@dataclass
+class Invoice:
+    order: str
+
+
+@handlers.handler
+async def invoice(job: AsyncRunningJob, wanted: Invoice) -> None:
     """Write the invoice, and complete the job, in one transaction."""
     async with new_session() as session, session.begin():
-        order = await session.get_one(Order, uuid.UUID(job.details["order"]))
+        order = await session.get_one(Order, uuid.UUID(wanted.order))
         await asyncio.sleep(float(os.environ.get("INVOICE_TAKES", "0")))
         order.invoice = f"INV-{order.id}"
         await job.complete(connection=session)

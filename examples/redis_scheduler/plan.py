@@ -2,7 +2,8 @@
 
 import os
 
-from jobboard import Every, Schedule, backend
+import jobboard
+from jobboard import Every, Schedule
 
 EVERY = float(os.environ.get("REPORT_EVERY", "60"))
 
@@ -11,7 +12,7 @@ def main() -> None:
     """Add the schedule; a new interval replaces the old one, and anything else keeps its progress."""
     # A fire time that comes while no scheduler or conductor runs is made up for, each by a job of its own.
     report = Schedule("report", Every(seconds=EVERY), "report", coalesce="all", max_instances=None)
-    with backend("reports", os.environ["JOBBOARD_URI"]) as board:
+    with jobboard.open("reports", os.environ["JOBBOARD_URI"]) as board:
         board.schedules.add(report, if_exists="replace")
 
 

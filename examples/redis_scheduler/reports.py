@@ -11,7 +11,7 @@ handlers = Handlers()
 store = redis.Redis.from_url(os.environ["JOBBOARD_URI"], decode_responses=True)
 
 
-@handlers.handler("report")
+@handlers.handler
 def report(job: RunningJob) -> str:
     """Write the report of one fire time; a second run of the same job writes it again, and not another one."""
     if job.fire_time is None:

@@ -1,5 +1,7 @@
 """Django's TestCase with the kit; ``python -m pytest django_orders.py``."""
 
+from dataclasses import dataclass
+
 import django
 from django.conf import settings
 
@@ -26,15 +28,20 @@ class Order(models.Model):
         app_label = "shop"
 
 
-@handlers.handler("invoice")
-def invoice(job):
-    return Order.objects.filter(pk=job.details["order"]).update(paid=True)
+@dataclass
+class Invoice:
+    order: int
+
+
+@handlers.handler
+def invoice(wanted: Invoice):
+    return Order.objects.filter(pk=wanted.order).update(paid=True)
 
 
 def place_order(board):
     with transaction.atomic():
         order = Order.objects.create()
-        board.post("invoice", details={"order": order.pk}, connection=connection)
+        invoice.post(board, Invoice(order.pk), connection=connection)
     return order
 
 
@@ -64,7 +71,7 @@ class OrderTests(TestCase):
     def test_a_post_on_commit(self):
         order = Order.objects.create()
         with inline(self.board, handlers), self.captureOnCommitCallbacks(execute=True):
-            transaction.on_commit(lambda: self.board.post("invoice", details={"order": order.pk}))
+            transaction.on_commit(lambda: invoice.post(self.board, Invoice(order.pk)))
             refuse(self.board, "invoice")
         order.refresh_from_db()
         assert order.paid

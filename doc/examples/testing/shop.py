@@ -1,24 +1,33 @@
 """The application that is tested: it posts jobs, and handles them."""
 
+from dataclasses import dataclass
+from datetime import timedelta
+
 from jobboard import Handlers
 
 handlers = Handlers()
 sent = []
 
 
-def place_order(board, order, amount):
-    board.post("invoice", details={"order": order, "amount": amount}, key=order)
-    board.post("remind", details={"order": order}, delay=7 * 86400)
+@dataclass
+class Order:
+    order: str
+    amount: int
 
 
-@handlers.handler("invoice")
-def invoice(job):
-    if job.details["amount"] <= 0:
+def place_order(board, order):
+    invoice.post(board, order, key=order.order)
+    remind.post(board, order, delay=timedelta(days=7))
+
+
+@handlers.handler
+def invoice(order: Order):
+    if order.amount <= 0:
         raise ValueError("nothing to pay")
-    sent.append(f"invoice {job.details['order']}")
+    sent.append(f"invoice {order.order}")
     return len(sent)
 
 
-@handlers.handler("remind")
-async def remind(job):
-    sent.append(f"reminder {job.details['order']}")
+@handlers.handler
+async def remind(order: Order):
+    sent.append(f"reminder {order.order}")
