@@ -147,6 +147,7 @@ class Conductor:
         A conductor that is being stopped is started again after its stop.
 
         :raises ValueError: a handler can't run in this executor.
+        :raises SystemExit: worker processes import this program, which starts a conductor when it is imported.
         :raises RuntimeError: one of its own handlers calls this during the stop, which waits for that handler.
         """
         if self._is_called_by_handler() and self._is_stopping():
@@ -159,6 +160,7 @@ class Conductor:
         An exception such as KeyboardInterrupt stops it without a drain, and is raised again.
 
         :raises ValueError: a handler can't run in this executor.
+        :raises SystemExit: worker processes import this program, which starts a conductor when it is imported.
         """
         try:
             self.start()
