@@ -2,14 +2,14 @@
 -- Delete jobs from the trash for good.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who or nil, reason or nil], ...]
+-- ARGV: 1 msgpack [uuid, ...]; 2 msgpack [who or nil, reason or nil]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE or MISSING
 -- A repeat finds nothing, and answers MISSING.
 --
 -- include: items
 
-return answer_each(ARGV[1], function(item)
-  local uuid = item[1]
+local said = cmsgpack.unpack(ARGV[2])
+return answer_each(ARGV[1], function(uuid)
   local job = load(uuid)
   if not job or job.state ~= 'TRASHED' then
     return 'MISSING'
@@ -19,6 +19,6 @@ return answer_each(ARGV[1], function(item)
   end
   redis.call('ZREM', state_index('TRASHED', job.name), uuid)
   jobs[uuid] = false
-  announce('PURGED', uuid, job.name, history_entry('PURGED', item[2], nil, item[3]))
+  announce('PURGED', uuid, job.name, history_entry('PURGED', said[1], nil, said[2]))
   return 'DONE'
 end)

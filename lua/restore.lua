@@ -2,14 +2,15 @@
 -- Move jobs from the trash back to the board, at their old place, with no attempts used.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack [[uuid, who or nil, reason or nil], ...]
+-- ARGV: 1 msgpack [uuid, ...]; 2 msgpack [who or nil, reason or nil]
 -- Returns: NEWER and the uuid, if one is of a newer format, or OK, and for each DONE, REPEATED, TAKEN or MISSING
 -- A repeat finds the entry in the history.
 --
 -- include: items
 
-return answer_each(ARGV[1], function(item)
-  local job = load_any(item[1])
+local said = cmsgpack.unpack(ARGV[2])
+return answer_each(ARGV[1], function(uuid)
+  local job = load_any(uuid)
   if not job then
     return 'MISSING'
   end
@@ -25,7 +26,7 @@ return answer_each(ARGV[1], function(item)
     job.run_at = nil
   end
   job.state = 'UNCLAIMED'
-  record_event(job, 'RESTORED', item[2], nil, item[3])
+  record_event(job, 'RESTORED', said[1], nil, said[2])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()
   return 'DONE'

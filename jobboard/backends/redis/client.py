@@ -73,11 +73,11 @@ class RedisClient:
             )
         return reply
 
-    def change_all(self, script: str, items: Sequence[Any]) -> list[Any]:
-        """Call a script for a batch, and return the answer for each item."""
+    def change_all(self, script: str, items: Sequence[Any], *more: Argument) -> list[Any]:
+        """Call a script for a batch, with further arguments, and return the answer for each item."""
         if not items:
             return []
-        answers: list[Any] = self.change(script, pack(items))[1]
+        answers: list[Any] = self.change(script, pack(items), *more)[1]
         return answers
 
     def read(self, script: str, *arguments: Argument) -> list[Any]:

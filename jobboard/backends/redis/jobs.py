@@ -85,8 +85,8 @@ class Jobs:
         ]
 
     def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        items = [[uuid, by, reason, by_whom(by, reason)] for uuid in uuids]
-        return [_CANCEL_OUTCOMES[answer] for answer in self._client.change_all("cancel", items)]
+        answers = self._change_each("cancel", uuids, by, reason, by_whom(by, reason))
+        return [_CANCEL_OUTCOMES[answer] for answer in answers]
 
     # -- claiming --------------------------------------------------------------------------------------------------
 
@@ -149,11 +149,9 @@ class Jobs:
     def _claim_answers(self, script: str, items: Sequence[object]) -> list[ClaimAnswer]:
         return [_claim_answer(answer) for answer in self._client.change_all(script, items)]
 
-    def _verdicts(self, script: str, items: Sequence[object]) -> list[Verdict]:
-        return [VERDICTS[answer] for answer in self._client.change_all(script, items)]
-
-    def _trash_outcomes(self, script: str, items: Sequence[object]) -> list[TrashOutcome]:
-        return [_TRASH_OUTCOMES[answer] for answer in self._client.change_all(script, items)]
+    def _change_each(self, script: str, uuids: Sequence[str], *wish: int | str | None) -> list[Any]:
+        """Do what an operator wishes to each of these jobs, by whom and why; the wish is sent once for all of them."""
+        return self._client.change_all(script, list(uuids), pack(wish))
 
     # -- operators -------------------------------------------------------------------------------------------------
 
@@ -161,16 +159,16 @@ class Jobs:
         return VERDICTS[self._client.change("release", pack([uuid, min(token, MAX_TOKEN), reason]))[1]]
 
     def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._verdicts("run_now", [[uuid, by, ahead_of_time(reason)] for uuid in uuids])
+        return [VERDICTS[answer] for answer in self._change_each("run_now", uuids, by, ahead_of_time(reason))]
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._verdicts("reprioritize", [[uuid, priority, by, reason] for uuid in uuids])
+        return [VERDICTS[answer] for answer in self._change_each("reprioritize", uuids, priority, by, reason)]
 
     def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._trash_outcomes("restore", [[uuid, by, reason] for uuid in uuids])
+        return [_TRASH_OUTCOMES[answer] for answer in self._change_each("restore", uuids, by, reason)]
 
     def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._trash_outcomes("purge", [[uuid, by, reason] for uuid in uuids])
+        return [_TRASH_OUTCOMES[answer] for answer in self._change_each("purge", uuids, by, reason)]
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,27 @@ from jobboard.states import JobPriority
 from jobboard.testing.contract.case import LONG, Case
 from jobboard.testing.contract.events import Heard
 from jobboard.testing.deadline import eventually
+from jobboard.testing.faults import LossyBackend
+from jobboard.validation import MAX_TEXT, check_reason
 
 K = EventKind
 
 #: Who, and why, in texts that a store could spoil.
 ADA, WHY = "größe 'ada' {a}*", 'its "disk"\n is full: 100 % \\'
+
+#: A long name of an operator; and reasons that a store could refuse, of which the last one is too long for some.
+LONG_NAME = "ß" * 60
+STRANGE = ["a\0b", "\ud800 and \udfff", "begin " + "x" * 399_990 + " end"]
+
+#: Names that a collation, or a key, could take for each other.
+ALIKE = ["mail", "Mail", "mail ", " mail", "máil", "mai\u0301l", "ma\u00adil", "mail/", "mail%2F", "ss", "ß", "board",
+         "None", "%", "*", "mail\u2028", "m" * MAX_TEXT]  # fmt: skip
+
+
+def is_told(text: str | None, reason: str) -> bool:
+    """Whether a text tells a reason; a store may leave out the middle of a long one, and may have to spell a NUL."""
+    wanted, said = check_reason(reason) or "", (text or "").replace("\\x00", "\0")
+    return wanted in said or (wanted[:50] in said and wanted[-4:] in said[-len(LONG_NAME) - 10 :])
 
 
 @dataclass(frozen=True)
@@ -99,8 +115,73 @@ class VerbCases(Case):
             lines = [other.get(job.uuid).history[-1] for job in jobs]
             assert [(line.kind, line.who, line.reason) for line in lines] == [(verb.kind, *each) for each in expected]
 
+    @pytest.mark.parametrize("reason", STRANGE, ids=["NUL", "lone surrogates", "longest"])
+    def test_any_reason_is_taken_and_by_is_told_beside_it(self, board: JobBoard, other: JobBoard, reason: str) -> None:
+        board.pause("crop", by=LONG_NAME, reason=reason)
+        (pause,) = other.pauses()
+        assert (pause.by, is_told(pause.reason, reason)) == (LONG_NAME, True)
+        for verb in VERBS.values():
+            job = verb.prepare(board)
+            heard = Heard(board, [verb.kind])
+            verb.act(other, job, by=LONG_NAME, reason=reason)
+            heard.until(verb.kind)
+            who, _ = verb.told(LONG_NAME, reason)
+            assert heard.events[0].who == who
+            assert is_told(heard.events[0].reason, reason)
+            if verb.stays:
+                line = other.get(job.uuid).history[-1]
+                assert (line.kind, line.who, is_told(line.reason, reason)) == (verb.kind, who, True)
+            heard.end()
+
+    def test_what_is_done_already_keeps_what_the_first_one_said(self, board: JobBoard, other: JobBoard) -> None:
+        asked, trashed, early = _claimed(board), _posted(board), _delayed(board)
+        for client, by in ((board, "ada"), (other, "bob")):
+            client.cancel(asked.uuid, by=by, reason=by)
+            client.trash(trashed.uuid, by=by, reason=by)
+            client.run_now(early.uuid, by=by, reason=by)
+            client.reprioritize(early.uuid, "low", by=by, reason=by)
+        lines = [
+            [(line.kind, line.who, line.reason) for line in board.get(job.uuid).history[-2:]]
+            for job in (asked, trashed, early)
+        ]
+        assert [told[-1] for told in lines[:2]] == [
+            (K.CANCEL_ASKED, "alice", by_whom("ada", "ada")), (K.TRASHED, "ada", "ada"),
+        ]  # fmt: skip
+        assert [len(board.get(job.uuid).history) for job in (asked, trashed, early)] == [3, 2, 3]
+        assert lines[2] == [
+            (K.DUE, "ada", ahead_of_time("ada")),
+            (K.REPRIORITIZED, "ada", to_priority(JobPriority.LOW, "ada")),
+        ]
+
+    def test_what_is_sent_again_after_a_lost_reply_is_told_once(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend
+    ) -> None:
+        cancelled, purged = _posted(board), _trashed(board)
+        heard = Heard(other, [K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED])
+        for primitive in ("cancel", "purge", "maintenance.pause", "maintenance.resume"):
+            lossy.lose(primitive)
+        board.cancel(cancelled, by="ada", reason="not wanted")
+        board.purge(purged, by="bob", reason="too old")
+        board.pause("crop", by="eve", reason="a full disk")
+        board.resume("crop")
+        _posted(board)
+        heard.until(K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED)
+        assert [(event.who, event.reason) for event in heard.events[:3]] == [
+            ("ada", "not wanted"), ("bob", "too old"), ("eve", "a full disk"),
+        ]  # fmt: skip
+
 
 class PauseTellingCases(Case):
+    def test_names_that_look_alike_have_pauses_of_their_own(self, board: JobBoard, other: JobBoard) -> None:
+        for name in ALIKE:
+            board.pause(name, by=f"by {name}"[:80], reason=f"of {name}"[:80])
+        said = {pause.name: (pause.by, pause.reason) for pause in other.pauses()}
+        assert said == {name: (f"by {name}"[:80], f"of {name}"[:80]) for name in ALIKE}
+        other.resume(ALIKE[0])
+        del said[ALIKE[0]]
+        assert {pause.name: (pause.by, pause.reason) for pause in board.pauses()} == said
+        assert other.paused() == set(ALIKE[1:])
+
     def test_a_pause_tells_by_whom_since_when_and_why(self, board: JobBoard, other: JobBoard) -> None:
         heard = Heard(board, [K.PAUSED])
         other.pause("resize", by=ADA, reason=WHY)
