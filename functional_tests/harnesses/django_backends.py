@@ -4,6 +4,6 @@ from shop.settings import *  # noqa: F403
 from shop.settings import TASKS as _TASKS
 
 TASKS = {
-    "default": {"BACKEND": "django_tasks.backends.dummy.DummyBackend"},
+    "default": {**_TASKS["default"], "BACKEND": "django_tasks.backends.dummy.DummyBackend", "OPTIONS": {}},
     "mail": {**_TASKS["default"], "OPTIONS": {"name": "mail"}},
 }
