@@ -14,7 +14,14 @@ from harnesses.sql_site import Site
 
 import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
-from jobboard.backends.sql import audit, event_statements, job_statements, journal_statements, schedule_statements
+from jobboard.backends.sql import (
+    admin_statements,
+    audit,
+    event_statements,
+    job_statements,
+    journal_statements,
+    schedule_statements,
+)
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.postgresql.pages import page_of
@@ -35,6 +42,7 @@ STATEMENTS: dict[str, Statement] = {
     "trimming": journal_statements.TRIM_HISTORY,
     "renewals": journal_statements.DROP_UNRECORDED,
     "lines of no job": journal_statements.FORGET_EVENTS,
+    "pauses": admin_statements.PAUSES,
     "letting go": job_statements.PROMOTE.find,
     "due or paused": job_statements.DUE_OR_PAUSED,
     "postgresql: claim_next, the long way": job_statements.CLAIM_NEXT.at_once,

@@ -333,13 +333,13 @@ class Consuming:
         :param by: the operator, for the history.
         :param reason: why, for the history and the record.
         :param error: as for :meth:`abandon`: the job's ``last_error``; None is the ``reason``.
-        :param force: what ``who`` left out is now.
+        :param force: the former way to say that it is an operator's.
         :raises ClaimLost: with ``who``: the claim does not hold.
         :raises NotFound: without ``who``: it is not on the board.
         """
         if force:
             # Seen from here, the caller of the board is behind the call that this is a step of.
-            warnings.warn("force=True is gone soon: trash(job, by=...)", DeprecationWarning, stacklevel=4)
+            warnings.warn("trash(..., force=True) is now trash(job, by=...)", DeprecationWarning, stacklevel=4)
             who, by, token = None, who if by is None else by, None
         if who is not None and by is not None:
             raise TypeError("give who to end a claim, or by for an operator's trash, not both")
