@@ -25,10 +25,12 @@ def command(*arguments: str) -> int:
 def test_a_task_is_paused_in_all_its_queues(
     backend: JobBoardBackend, board: JobBoard, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert command("pause", MAIL, "--json") == 0
-    paused = {"board": False, "names": [MAIL, f"{MAIL}@default", f"{MAIL}@mail"]}
-    assert json.loads(capfd.readouterr().out) == paused
-    assert board.paused() == set(paused["names"])
+    assert command("pause", MAIL, "--by", "ada", "--note", "no disk", "--json") == 0
+    told, names = json.loads(capfd.readouterr().out), [MAIL, f"{MAIL}@default", f"{MAIL}@mail"]
+    assert (told["board"], told["names"], board.paused()) == (False, names, set(names))
+    assert [(pause.name, pause.by, pause.reason) for pause in board.pauses()] == [
+        (name, "ada", "no disk") for name in names
+    ]
     assert command("resume", MAIL) == 0
     assert board.paused() == set()
 
