@@ -11,6 +11,7 @@ from jobboard.errors import MissingExtra
 from jobboard.schedules.apscheduler_cron import cron_of
 from jobboard.schedules.triggers import At, Calendar, Every
 from jobboard.schedules.triggers.zones import check_zone, zone_named
+from jobboard.types import IfExistsName
 from jobboard.validation import check_moment, moment
 
 if importlib.util.find_spec("cronsim") is None:
@@ -27,7 +28,7 @@ class Converted(NamedTuple):
     """
 
     schedule: dict[str, Any]
-    if_exists: str
+    if_exists: IfExistsName
     next_run_time: datetime | None = None
 
 
@@ -47,7 +48,7 @@ def convert_job(trigger: str, *, scheduler_timezone: Any = None, **keywords: Any
         schedule["paused"] = True
     for keyword in [name for name in given if name in _JOB_KEYWORDS]:
         schedule |= _JOB_KEYWORDS[keyword](given.pop(keyword))
-    if_exists = "replace" if given.pop("replace_existing", False) else "raise"
+    if_exists: IfExistsName = "replace" if given.pop("replace_existing", False) else "raise"
     for keyword in given:
         if keyword in _NO_EQUIVALENT:
             raise ValueError(f"{keyword} has no equivalent: {_NO_EQUIVALENT[keyword]}")

@@ -1,0 +1,93 @@
+"""A user's program that uses everything rightly: type checkers find nothing in it. It is checked, and never run."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, assert_type
+
+from pydantic import BaseModel
+
+from jobboard import AsyncRunningJob, Backoff, Every, Handlers, Job, JobBoard, Posting, RunAgain, RunningJob, Schedule
+from jobboard.aio import AsyncJob, AsyncJobBoard
+
+
+@dataclass
+class Order:
+    number: int
+
+
+class Address(TypedDict):
+    street: str
+
+
+class Person(BaseModel):
+    name: str
+
+
+handlers = Handlers()
+
+
+@handlers.handler("pack", max_attempts=5, backoff=Backoff(first=1), timeout=timedelta(minutes=1), executor="process")
+def pack(job: RunningJob, order: Order) -> str | RunAgain:
+    job.progress(1, 2, "packing")
+    job.checkpoint_state({"number": order.number})
+    assert_type(job.uuid, str)
+    assert_type(job.details, dict[str, Any])
+    assert_type(job.token, int)
+    assert_type(job.attempts, int)
+    assert_type(job.key, str | None)
+    assert_type(job.fire_time, datetime | None)
+    assert_type(job.lost, bool)
+    assert_type(job.board, JobBoard)
+    return RunAgain(after=5) if job.attempts == 1 else job.name
+
+
+@handlers.handler
+async def send(job: AsyncRunningJob, to: Address) -> None:
+    await job.progress(1)
+    await job.checkpoint_state(to["street"])
+    assert_type(job.board, AsyncJobBoard)
+    assert_type(job.last_error, str | None)
+
+
+@handlers.handler()
+def greet(one: Person) -> int:
+    return len(one.name)
+
+
+@handlers.handler("count")
+def count(job: RunningJob, most: int = 5) -> int:
+    return min(most, len(job.details))
+
+
+@handlers.handler
+async def watch(job: AsyncRunningJob) -> None:
+    assert_type(await pack.post(job.board, Order(1)), AsyncJob)
+
+
+@handlers.handler
+async def write(to: Address) -> None: ...
+
+
+def post(board: JobBoard, job: RunningJob) -> None:
+    assert_type(pack.post(board, Order(1), key="1", delay=timedelta(hours=1), priority="high"), Job)
+    assert_type(send.post(board, {"street": "High Street"}), Job)
+    assert_type(greet.post(board, Person(name="Ann"), if_exists="keep"), Job)
+    assert_type(count.post(board), Job)
+    assert_type(count.post(board, {"a": 1}, connection=object()), Job)
+    write.post(board, Address(street="High Street"))
+    watch.post(board)
+    board.post_many([Posting.of(pack, Order(1), key="1"), Posting.of(count), Posting.of(count, {"a": 1})])
+    Posting.of(send, Address(street="High Street"))
+    board.schedules.add(Schedule("nightly", Every(hours=1), pack, Order(1), jitter=timedelta(minutes=1)))
+    Schedule("hourly", Every(hours=1), count, max_runs=3)
+    Schedule("daily", Every(hours=24), "count", {"a": 1})
+    assert_type(pack.encode(Order(1)), dict[str, Any])
+    assert_type(pack(job, Order(1)), str | RunAgain)
+    assert_type(greet(Person(name="Ann")), int)
+
+
+async def post_later(board: AsyncJobBoard, job: AsyncRunningJob) -> None:
+    assert_type(await pack.post(board, Order(1), delay=5), AsyncJob)
+    assert_type(await count.post(board), AsyncJob)
+    await board.post_many([Posting.of(greet, Person(name="Ann"))])
+    await send(job, {"street": "High Street"})
