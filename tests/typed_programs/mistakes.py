@@ -5,7 +5,24 @@ from typing import TypedDict
 
 from pydantic import BaseModel
 
-from jobboard import AsyncRunningJob, Conductor, Every, Handlers, Job, JobBoard, Posting, RunningJob, Schedule
+import jobboard
+import jobboard.aio
+from jobboard import (
+    AsyncRunningJob,
+    Backoff,
+    Calendar,
+    Conductor,
+    Cron,
+    Every,
+    Handlers,
+    Job,
+    JobBoard,
+    LogBook,
+    Posting,
+    RunAgain,
+    RunningJob,
+    Schedule,
+)
 from jobboard.aio import AsyncJobBoard
 
 
@@ -119,3 +136,29 @@ async def post_later(board: AsyncJobBoard, plain: JobBoard) -> None:
     await pack.post(plain, Order(1))  # misc, reportGeneralTypeIssues
     pack.post(board, Order(1)).uuid  # attr-defined, reportAttributeAccessIssue
     await count.post(board, delay="5")  # call-overload, reportArgumentType
+
+
+def arrange(board: JobBoard, nightly: Schedule) -> None:
+    board.post("pack", {}, None)  # call-arg, reportCallIssue
+    board.post("pack", LogBook("notes"))  # arg-type, reportArgumentType
+    board.post("pack", if_exists="skip")  # arg-type, reportArgumentType
+    board.claim_next("me", expiry="5")  # arg-type, reportArgumentType
+    board.schedules.add(nightly, if_exists="skip")  # arg-type, reportArgumentType
+    nightly.jitter.total_seconds()  # attr-defined, reportAttributeAccessIssue
+    Posting("pack", LogBook("notes"))  # arg-type, reportArgumentType
+    Posting("pack", priority="hihg")  # arg-type, reportArgumentType
+    Schedule("nightly", Every(hours=1), "pack", coalesce="newest")  # call-overload, reportArgumentType
+    Cron("@daily", gap="skp")  # arg-type, reportArgumentType
+    Cron("@daily", fold="third")  # arg-type, reportArgumentType
+    Calendar(days=1, at="09:00", gap="skp")  # arg-type, reportArgumentType
+    Conductor("worker", board, handlers, executor="proces")  # arg-type, reportArgumentType
+    Conductor("worker", board, handlers, grace="5")  # arg-type, reportArgumentType
+    Backoff(first="1")  # arg-type, reportArgumentType
+    RunAgain(after="5")  # arg-type, reportArgumentType
+    jobboard.open("jobs", 5)  # arg-type, reportArgumentType
+    jobboard.open("jobs").psot("pack")  # attr-defined, reportAttributeAccessIssue
+
+
+async def arrange_later(board: AsyncJobBoard) -> None:
+    await board.post("pack", priority="hihg")  # arg-type, reportArgumentType
+    (await jobboard.aio.open("jobs")).psot("pack")  # attr-defined, reportAttributeAccessIssue

@@ -6,8 +6,28 @@ from typing import Any, TypedDict, assert_type
 
 from pydantic import BaseModel
 
-from jobboard import AsyncRunningJob, Backoff, Every, Handlers, Job, JobBoard, Posting, RunAgain, RunningJob, Schedule
+import jobboard
+import jobboard.aio
+from jobboard import (
+    AsyncRunningJob,
+    Backoff,
+    Calendar,
+    Conductor,
+    Cron,
+    Entity,
+    Every,
+    Handlers,
+    Job,
+    JobBoard,
+    LogBook,
+    Posting,
+    RunAgain,
+    RunningJob,
+    Schedule,
+    Scheduler,
+)
 from jobboard.aio import AsyncJob, AsyncJobBoard
+from jobboard.types import Priority, Seconds
 
 
 @dataclass
@@ -91,3 +111,29 @@ async def post_later(board: AsyncJobBoard, job: AsyncRunningJob) -> None:
     assert_type(await count.post(board), AsyncJob)
     await board.post_many([Posting.of(greet, Person(name="Ann"))])
     await send(job, {"street": "High Street"})
+
+
+def arrange(board: JobBoard, when: Seconds, how: Priority) -> None:
+    assert_type(board.post("pack", {"n": 1}, book=LogBook("notes"), priority=how, delay=when), Job)
+    Posting("pack", priority="very_low", delay=timedelta(hours=1))
+    day = Every(seconds=timedelta(days=1))
+    nightly = Schedule("nightly", day, "pack", coalesce="all", overlap="skip", jitter=timedelta(minutes=1))
+    board.schedules.add(nightly, if_exists="replace")
+    assert_type(nightly.jitter, float)
+    assert_type(Backoff(first=timedelta(seconds=1)).first, float)
+    assert_type(Entity("robot", "r2", ttl=timedelta(minutes=1)).ttl, float)
+    Cron("@daily", gap="skip", fold="both")
+    Calendar(days=1, at="09:00", gap="shift", fold="first")
+    with Conductor("worker", board, handlers, executor="asyncio", grace=when, on_stuck="exit") as working:
+        assert_type(working, Conductor)
+    with Scheduler(board) as clock:
+        clock.wait(timedelta(hours=1))
+    with jobboard.open("jobs", "sqlite:///jobs.db", expiry=when) as opened:
+        assert_type(opened, JobBoard)
+
+
+async def arrange_later() -> None:
+    async with jobboard.aio.open("jobs") as board:
+        assert_type(board, AsyncJobBoard)
+        await board.post("pack", {"n": 1}, priority="low")
+    assert_type(await jobboard.aio.open("jobs"), AsyncJobBoard)
