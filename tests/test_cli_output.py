@@ -208,7 +208,7 @@ class TestGlobalOptions:
         def fail(*_: object, **__: object) -> None:
             raise RuntimeError("boom")
 
-        monkeypatch.setattr("jobboard.fetch", fail)
+        monkeypatch.setattr("jobboard.configuration.fetch", fail)
         assert "this is a bug: RuntimeError('boom')" in jobboard("ls", status=70)
 
 

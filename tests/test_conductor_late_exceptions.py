@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,10 +74,13 @@ def test_a_busy_conductor_works_on(board: JobBoard) -> None:
 
 
 @pytest.mark.parametrize("thread", ["MainThread", "jobboard-listen"])
-def test_a_worker_that_can_hear_or_run_nothing_more_is_replaced(board: JobBoard, thread: str) -> None:
+def test_a_worker_that_can_hear_or_run_nothing_more_is_replaced(board: JobBoard, thread: str, tmp_path: Path) -> None:
     with conducting(board, late_exceptions.handlers, "process"):
-        for _ in range(3):
-            first = board.post("leave an exception", details={"thread": thread}).get_result(60)
+        for number in range(3):
+            raised = tmp_path / str(number)
+            first = board.post("leave an exception", {"thread": thread, "raised": str(raised)}).get_result(60)
+            # In the midst of a job it would be that job's failure.
+            eventually(raised.exists, within=60)
             jobs: list[Job] = []
             while not jobs or jobs[-1].get_result(60) == first:
                 jobs.append(board.post("pid"))

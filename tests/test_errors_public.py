@@ -30,6 +30,8 @@ INTERNAL = {
     "backends.sql.transaction.Undone": "transaction",
     "backends.zookeeper.transactions.Conflict": "read_modify_write",
     "conductor.typed_details.Misfit": "typed_details, encoded_details",
+    "contrib.django.models.Job.DoesNotExist": "Django makes it for every model; this one has no rows to ask for",
+    "contrib.django.models.Job.MultipleObjectsReturned": "likewise",
     "operate.apscheduler.pickled_names.Refused": "operate.apscheduler",
     "taskflow.shelf._Stale": "taskflow.shelf",
 }

@@ -8,6 +8,7 @@ import queue
 import random
 import threading
 import time
+from pathlib import Path
 
 from jobboard import Backoff, Handlers, RunningJob
 
@@ -65,12 +66,13 @@ def too_slow_by_chance(_job: RunningJob) -> None:
 
 @handlers.handler("leave an exception")
 def leave_an_exception(job: RunningJob) -> int:
-    """Raise it in a thread of this worker process, when the handler has ended."""
+    """Raise it in a thread of this worker process, when the handler has ended; then make the file ``raised``."""
     [target] = threads(job.details["thread"])
 
     def raise_it() -> None:
         time.sleep(0.2)
         raise_in(target.ident)
+        Path(job.details["raised"]).touch()
 
     threading.Thread(target=raise_it, daemon=True).start()
     return os.getpid()
