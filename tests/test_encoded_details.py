@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, SecretStr, computed_field
 from pydantic.alias_generators import to_camel
 
-from jobboard import Converter, InvalidPosting
+from jobboard import Converter, InvalidPosting, backend
 from jobboard.codec import decode, encode
 from jobboard.conductor.encoded_details import encode_details
 from jobboard.conductor.typed_details import fit_details
@@ -308,8 +308,9 @@ class Open(BaseModel):
 
 def test_a_model_that_hides_what_it_has_is_refused_by_that_field() -> None:
     for model in (Login(name="Ann", word=SecretStr(SECRET)), Hidden(name="Ann", word=SECRET)):
-        with pytest.raises(InvalidPosting) as caught:
-            encode_details(type(model), model)
+        with backend("secrets", "memory://secrets") as board, pytest.raises(InvalidPosting) as caught:
+            # Older pydantic leaves a secret as it is, for a converter of the board.
+            board.post("log in", encode_details(type(model), model))
         assert caught.value.path == "details.word"
         assert SECRET not in str(caught.value)
 
