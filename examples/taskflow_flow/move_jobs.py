@@ -32,7 +32,7 @@ def move_jobs(old_site: dict[str, Any], new_site: dict[str, Any]) -> int:
                 with closing(new_persistence.get_connection()) as connection:
                     connection.save_logbook(job.book)
             # A uuid that is on the board already is posted no second time.
-            new.post(job.name, job.details, book=job.book, priority=job.priority, uuid=job.uuid)
+            new.post(job.name, job.book, job.details, job.priority, uuid=job.uuid)
             owner = "move_jobs"
             try:
                 old.claim(job, owner)

@@ -93,9 +93,9 @@ class GivesOldTokens(Planted):
 
 
 class Leaks(Planted):
-    def purge(self, uuids: Sequence[str]) -> list[TrashOutcome]:
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         self.inner.books.save(BookSave(uuids[0], "1", None, b""))
-        return super().purge(uuids)
+        return super().purge(uuids, by, reason)
 
 
 class SeesGhosts(Planted):

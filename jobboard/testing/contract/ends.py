@@ -259,10 +259,10 @@ class ExtendCases(Case):
     @needs(expiry="time")
     def test_a_claim_can_be_extended_again_and_again(self, board: JobBoard) -> None:
         job = board.post("resize")
-        token = board.claim(job, "alice", 1.0)
+        token = board.claim(job, "alice", 2.0)
         for _ in range(6):
-            let_a_claim_expire(board, SHORT)
-            board.extend(job, "alice", 1.0)
+            let_a_claim_expire(board, 0.5)
+            board.extend(job, "alice", 2.0)
         assert (board.find_owner(job), board.get(job.uuid).record.token, job.attempts) == ("alice", token, 1)
 
     @needs(expiry="time")
