@@ -52,7 +52,7 @@ def test_a_scheduled_task_runs_as_an_enqueued_one(backend: JobBoardBackend, boar
     assert (result.status, result.task) == (TaskResultStatus.READY, tasks.add)
     run(board, result)
     assert (result.return_value, result.status) == (3, TaskResultStatus.SUCCESSFUL)
-    assert result.args or result.kwargs == args
+    assert (result.args or result.kwargs) == args
 
 
 def test_a_schedule_in_another_queue_keeps_the_tasks_options(backend: JobBoardBackend, board: JobBoard) -> None:
