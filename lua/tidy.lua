@@ -6,6 +6,7 @@
 -- Returns: OK, and how many were deleted
 -- A repeat finds less to delete.
 --
+-- include: arming
 -- include: expire_and_promote
 -- include: prune_completed
 -- include: rescue
@@ -14,6 +15,7 @@
 
 expire_and_promote('50')
 rescue_claims()
+forget_gone()
 
 local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local DAY = 86400 * 1000000
