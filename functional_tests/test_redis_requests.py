@@ -225,6 +225,27 @@ def test_the_dead_are_passed_over_for_the_next_who_waits(
         assert found == [job.uuid]
 
 
+def test_tidying_forgets_the_dead_though_claims_were_searched_a_moment_ago(
+    server: RedisServer, harness: RedisHarness
+) -> None:
+    board, backend = harness.board("dead"), harness.backend("dead")
+    backend.open(5.0)
+    with client_of(board).waiter() as waiter, server.client() as client:
+        # Its first look searches the claims.
+        assert waiter.ready_in() is None
+        [(alive, request)] = client.hgetall("{jobboard:dead}:waiters").items()
+        moment = time.time() - 60
+        client.hset("{jobboard:dead}:waiters", "killed/1", request)
+        client.zadd("{jobboard:dead}:armed", {"killed/1": moment * 1e6})
+        client.zadd("{jobboard:dead}:waiting:", {"killed/1": moment * 1e6})
+        backend.maintenance.tidy(1000)
+        assert list(client.hgetall("{jobboard:dead}:waiters")) == [alive]
+        assert (
+            client.zrange("{jobboard:dead}:armed", 0, -1) == client.zrange("{jobboard:dead}:waiting:", 0, -1) == [alive]
+        )
+    backend.close()
+
+
 def test_an_idle_conductor_claims_only_what_it_has_seen(
     server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
