@@ -82,7 +82,7 @@ def test_two_boards_of_one_file_share_nothing(path: Path) -> None:
         assert (two.read([row.uuid]), two.maintenance.paused(), two.count()) == ([None], frozenset(), 1)
 
 
-@pytest.mark.parametrize("change", ["state = 5", "state = -1", "state = 'gone'", "rank = 0", "rank = 'best'"])
+@pytest.mark.parametrize("change", ["state = 5", "state = -2", "state = 'gone'", "rank = 0", "rank = 'best'"])
 def test_the_file_itself_refuses_a_row_that_nobody_could_sort(path: Path, change: str) -> None:
     with opened(path) as backend:
         post(backend)

@@ -47,7 +47,7 @@ def where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
-#: States as stored: the first three are live.
+#: States as stored: those before COMPLETE are live.
 CODES = {
     JobState.DELAYED: 0,
     JobState.UNCLAIMED: 1,
@@ -56,6 +56,7 @@ CODES = {
     JobState.TRASHED: 4,
 }
 STATES = {code: state for state, code in CODES.items()}
+BLOCKED = -1
 DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = range(5)
 
 meta = Table("jobboard_meta", metadata, Column("name", Name, primary_key=True), Column("value", Name, nullable=False))
@@ -67,6 +68,9 @@ boards = Table(
     Column("name", Name, nullable=False, unique=True),
 )
 
+#: A place is the rank times this number, plus a moment in microseconds since the epoch: one number has the claim order.
+PLACES_OF_A_RANK = 2**58
+
 jobs = Table(
     "jobboard_jobs",
     metadata,
@@ -76,6 +80,8 @@ jobs = Table(
     Column("name", Name, nullable=False),
     Column("key", Name),
     Column("rank", Integer, nullable=False),  # minus the priority, so that the claim order is ascending
+    # Where the job stands in the claim order: its rank, then the moment of its place; ``PLACES_OF_A_RANK`` says how.
+    Column("place", Number),
     Column("created_on", Moment, nullable=False),
     Column("max_attempts", Number),
     Column("state", Integer, nullable=False),
@@ -90,13 +96,14 @@ jobs = Table(
     Column("reason", Prose),
     Column("cancel_asked", Integer, nullable=False),
     Column("retain_until", Moment),  # until when readers see a COMPLETE row
+    Column("ties", Bytes),
     # What may be large comes last, since SQLite reads a row from its front.
     Column("checkpoint", Bytes),
     Column("progress", Bytes),
     Column("result", Bytes),
     Column("body", Bytes, nullable=False),
     # Another program that writes into the table must not make a row that can't be sorted with the others.
-    CheckConstraint(column("state").between(DELAYED, TRASHED)),
+    CheckConstraint(column("state").between(BLOCKED, TRASHED)),
     CheckConstraint(column("rank").between(-max(JobPriority), -min(JobPriority))),
     sqlite_autoincrement=True,
 )
