@@ -113,7 +113,7 @@ def test_each_complaint_has_tests_that_exist() -> None:
     for module, name in re.findall(r"(?:(\w+)::)?(test_\w+)(?!\w*::)", __doc__):
         file = module or Path(__file__).stem
         texts = [
-            path.read_text() for folder in ("tests", "functional_tests") for path in ROOT.glob(f"{folder}/{file}.py")
+            path.read_text() for folder in ("tests", "functional_tests") for path in (ROOT / folder).rglob(f"{file}.py")
         ]
         assert any(f"def {name}(" in text for text in texts), (file, name)
 

@@ -46,7 +46,7 @@ def test_no_two_plugins_of_tests_have_a_fixture_of_one_name(folder: str) -> None
 
 
 def _text_of_all(folder: Path) -> str:
-    return "\n".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    return "\n".join(path.read_text() for path in sorted(folder.rglob("*.py")))
 
 
 def test_nothing_is_pickled_from_the_wire() -> None:

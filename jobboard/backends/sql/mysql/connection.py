@@ -2,7 +2,7 @@
 
 PyMySQL parses the description of each column of each result anew, and reads each value of a row by several calls. For
 one job, both take longer than all else that a claim does here. This builds on the insides of PyMySQL 1.2.4, the oldest
-version that is supported; ``functional_tests/test_mariadb_requests.py`` compares the rows with PyMySQL's.
+version that is supported; ``functional_tests/sql/test_mariadb_requests.py`` compares the rows with PyMySQL's.
 """
 
 from __future__ import annotations

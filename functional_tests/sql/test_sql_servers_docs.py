@@ -25,7 +25,7 @@ from jobboard.entity import Entity
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
-_DOC = Path(__file__).parent.parent / "doc"
+_DOC = Path(__file__).parent.parent.parent / "doc"
 LONG, PATIENCE = 600.0, 30.0
 
 

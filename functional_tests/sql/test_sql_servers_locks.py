@@ -26,7 +26,7 @@ from jobboard.testing import eventually
 pytest_plugins = ("harnesses.sql_fixtures",)
 
 LONG = 600.0
-_FROZEN_CLIENT = Path(__file__).parent / "harnesses" / "frozen_client.py"
+_FROZEN_CLIENT = Path(__file__).parent.parent / "harnesses" / "frozen_client.py"
 _TAKE_BACK = "UPDATE jobboard_jobs SET state = 1, owner = NULL, claim_id = NULL, due_at = NULL WHERE uuid = %s"
 
 

@@ -100,7 +100,7 @@ def place(site: Site, request: pytest.FixtureRequest) -> Iterator[Place]:
 
 def _blocks_of_the_page() -> list[list[str]]:
     """The statements that give tables that were made before what new ones have."""
-    page = (Path(__file__).parent.parent / "doc/backends/postgresql.rst").read_text()
+    page = (Path(__file__).parent.parent.parent / "doc/backends/postgresql.rst").read_text()
     blocks = page.partition("\nLayout\n")[2].split(".. code-block:: sql\n")[1:]
     # What is not indented goes on with the page.
     texts = ("\n".join(line for line in block.splitlines() if line.startswith("    ")) for block in blocks)

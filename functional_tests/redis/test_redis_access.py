@@ -95,7 +95,7 @@ def test_a_wrong_password_is_one_clear_line(server: TlsServer, certificates: Pat
 @pytest.mark.parametrize("right", [rule for rule in least_rights() if rule.startswith("+")])
 def test_no_right_of_the_documentation_is_one_too_many(server: TlsServer, right: str) -> None:
     """Each right is asked for by some script, or by the client itself."""
-    scripts = (Path(__file__).parent.parent / "lua").rglob("*.lua")
+    scripts = (Path(__file__).parent.parent.parent / "lua").rglob("*.lua")
     sources = "".join(path.read_text() for path in scripts if path.name != "rights.lua")
     client = "evalsha script|load script|exists ssubscribe sunsubscribe ping exists"
     command = right.removeprefix("+")

@@ -163,7 +163,7 @@ def test_it_takes_the_transactions_of_django(
     if kind == "mysqlclient":
         pytest.importorskip("MySQLdb")
     # Its settings are those of a whole process.
-    script = Path(__file__).parent / "harnesses/django_transactions.py"
+    script = Path(__file__).parent.parent / "harnesses/django_transactions.py"
     command = [sys.executable, str(script), _uri(request, tmp_path, store), kind]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr

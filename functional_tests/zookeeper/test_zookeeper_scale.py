@@ -73,7 +73,7 @@ def test_forty_thousand_jobs_work_and_a_claim_costs_no_more(harness: ZooKeeperHa
 def test_four_processes_that_drain_a_board_lose_few_claims(server: ZooKeeperServer, harness: ZooKeeperHarness) -> None:
     board = harness.board()
     posted = [job.uuid for job in board.post_many([Posting("resize") for _ in range(800)])]
-    script = Path(__file__).parent / "harnesses" / "zookeeper_drain.py"
+    script = Path(__file__).parent.parent / "harnesses" / "zookeeper_drain.py"
     drains = [
         subprocess.Popen(
             [sys.executable, str(script), server.uri, board.name, f"drain {number}"],
