@@ -67,7 +67,6 @@ LOOPS = {
     "etcd": {
         "audit.py: while True": "the keys of one revision: each page begins behind the last one",
         "books.py: while True": "a deadline",
-        "cache.py: while len(self._content) > self._size": "each turn forgets one",
         "claiming.py: while True": "a deadline",
         "claiming.py: while len(claimed) < limit": "a deadline",
         "connection.py: while not is_time_over()": "the time of the call",
@@ -82,6 +81,9 @@ LOOPS = {
         "subscriber.py: while not self._closed": "a thread, which pauses after each failure and waits for each message",
         "worker.py: while (task := self._next()) is not None": "a thread's own, which waits for each task",
         "worker.py: while not self._closed": "a thread's own, which waits for each task",
+    },
+    "kv": {
+        "cache.py: while len(self._content) > self._size": "each turn forgets one",
     },
     "memory": {
         "store.py: while (first := timers.first()) is not None and first[0] <= now": "each turn moves one that is due",

@@ -16,10 +16,10 @@ from servers.etcd_servers import EtcdServer
 
 from jobboard import Cron, Entity, JobBoard, JobState, LogBook, NotFound, Schedule
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.backends.etcd.codec import pack
 from jobboard.backends.etcd.events import pack_events, unpack_events
 from jobboard.backends.etcd.stored import Hint, StoredClaim, stored_job_of
 from jobboard.backends.etcd.txn import Txn, put, scan_prefix
+from jobboard.backends.kv.codec import pack
 
 LONG = 600.0
 

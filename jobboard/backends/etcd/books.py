@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from jobboard.backends.etcd.cache import LruCache
-from jobboard.backends.etcd.codec import BYTES, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection, Deadline
 from jobboard.backends.etcd.job_reader import CACHE_SIZE
 from jobboard.backends.etcd.keys import behind, decoded, encoded
@@ -23,6 +21,8 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
+from jobboard.backends.kv.cache import LruCache
+from jobboard.backends.kv.codec import BYTES, TEXT, items_of, pack
 from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 

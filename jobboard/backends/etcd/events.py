@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobboard.backends.etcd.codec import (
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.stored import MAX_HISTORY_REASON, StoredJob
+from jobboard.backends.etcd.txn import Op, put
+from jobboard.backends.kv.codec import (
     BYTES,
     LIST,
     NUMBER,
@@ -18,9 +21,6 @@ from jobboard.backends.etcd.codec import (
     items_of,
     pack,
 )
-from jobboard.backends.etcd.keys import Keys
-from jobboard.backends.etcd.stored import MAX_HISTORY_REASON, StoredJob
-from jobboard.backends.etcd.txn import Op, put
 from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind, JobEvent

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.keys import decoded, is_order, place_of
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, readable_claim, stored_job_of
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan, scan_prefix
+from jobboard.backends.kv.cache import LruCache
 from jobboard.codec import NewerFormat
 from jobboard.states import JobState
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobboard.backends.etcd.cache import LruCache
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_of, event_ops
@@ -15,6 +14,7 @@ from jobboard.backends.etcd.layout import VersionedJob, content_of, steps_betwee
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import MAX_BYTES, Txn, combined, nested, size_of
+from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.transition import Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState

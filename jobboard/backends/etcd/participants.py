@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from jobboard.backends.base import ENTITY_TTL
-from jobboard.backends.etcd.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.txn import KeyValue, Txn, delete, modified_at, put, scan_prefix
+from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 

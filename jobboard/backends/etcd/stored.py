@@ -8,7 +8,9 @@ from operator import attrgetter
 from typing import Any
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.etcd.codec import (
+from jobboard.backends.etcd.keys import order_of
+from jobboard.backends.etcd.txn import Compare, KeyValue
+from jobboard.backends.kv.codec import (
     BYTES,
     BYTES_OR_NONE,
     FLAG,
@@ -24,8 +26,6 @@ from jobboard.backends.etcd.codec import (
     items_of_format,
     pack,
 )
-from jobboard.backends.etcd.keys import order_of
-from jobboard.backends.etcd.txn import Compare, KeyValue
 from jobboard.backends.rows import JobRow
 from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note, Transition, is_among
