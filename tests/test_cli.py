@@ -350,7 +350,7 @@ class TestOperating:
 class TestMigrate:
     def test_tables_are_made_once(self, jobboard: Run, tmp_path: Path) -> None:
         new = ["migrate", "--board", f"sqlite:///{tmp_path}/new.db"]
-        assert jobboard(*new) == "the schema is 4; there were no tables\n"
+        assert jobboard(*new) == "the schema is 4; there was none\n"
         assert jobboard(*new) == "the schema is 4, as it was\n"
         assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "4", "now": "4", "mended": []}
 

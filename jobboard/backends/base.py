@@ -220,14 +220,15 @@ class Backend(abc.ABC):
         raise NotSupported(f"a {self.scheme} board can't take part in a transaction; leave connection= out")
 
     def migrate(self, timeout: float) -> Migration:
-        """Create the store's schema, or bring it to the version that this code reads; the board need not be open.
+        """Make what the store needs for boards, or bring it to our layout in place; the board need not be open.
 
-        Mends what :meth:`faults` finds, if that is the schema's.
+        Nobody may use the board while its layout changes. A repeat goes on where an interrupted one ended. Mends what
+        :meth:`faults` finds, if that is a schema's.
 
-        :raises BoardUnavailable: it can't be reached, or was made by a newer jobboard.
-        :raises NotSupported: the store has no schema.
+        :raises BoardUnavailable: the store can't be reached, or the layout is a newer one.
+        :raises NotSupported: the store keeps nothing that has a layout.
         """
-        raise NotSupported(f"a {self.scheme} board has no schema to migrate")
+        raise NotSupported(f"a {self.scheme} board has no layout to upgrade")
 
     def faults(self) -> list[str]:
         """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from jobboard.errors import BoardUnavailable
 
 #: The layout that this code reads and writes. Each change that earlier clients can't share a board with raises it.
-LAYOUT = 1
+LAYOUT = 2
 
 #: The number as a store keeps it.
 STORED_LAYOUT = str(LAYOUT).encode()
+
+#: What a store has instead while an upgrade to ours is under way: clients of both layouts refuse it, and the upgrade
+#: that follows one that was killed goes on.
+UPGRADING = f"{LAYOUT - 1}-{LAYOUT}".encode()
 
 
 def check_layout(board: str, where: str, found: bytes) -> None:
@@ -18,9 +22,27 @@ def check_layout(board: str, where: str, found: bytes) -> None:
     :param found: the number that the store has.
     :raises BoardUnavailable: it is not ours.
     """
-    if found != STORED_LAYOUT:
-        number = found.decode(errors="replace")
-        raise BoardUnavailable(
-            f"board {board!r} on {where} has layout {number}, this jobboard reads and writes layout {LAYOUT}; "
-            "use the version of jobboard that the board's other programs use"
-        )
+    if found == STORED_LAYOUT:
+        return
+    number = found.decode(errors="replace")
+    what_to_do = "use the version of jobboard that the board's other programs use"
+    if _is_earlier(found):
+        what_to_do += ", or stop them all and run `jobboard upgrade`"
+    raise BoardUnavailable(
+        f"board {board!r} on {where} has layout {number}, this jobboard reads and writes layout {LAYOUT}; {what_to_do}"
+    )
+
+
+def must_upgrade(board: str, where: str, found: bytes) -> bool:
+    """Whether a board has an earlier layout, or one of whose upgrade was interrupted.
+
+    :raises BoardUnavailable: it has a later one.
+    """
+    if _is_earlier(found):
+        return True
+    check_layout(board, where, found)
+    return False
+
+
+def _is_earlier(found: bytes) -> bool:
+    return found == UPGRADING or (found.isdigit() and int(found) < LAYOUT)

@@ -103,15 +103,16 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         self._client.close()
 
     def migrate(self, timeout: Seconds = 10.0) -> Migration:
-        """Create the store's schema, or bring it to the version that this code reads; the board need not be connected.
+        """Make the tables of an SQL store, or bring the board to the layout that this code uses; it need not be open.
 
-        A board does so too when it is connected, unless its option ``migrate=false`` keeps it from that. Idempotent,
-        also while other clients do the same.
+        Stop all programs that use the board first, if it has an earlier layout. Idempotent: a call goes on where an
+        interrupted one ended, and calls of other clients at the same time do no harm.
 
-        :param timeout: seconds.
-        :returns: the version that was found, and the one that the schema has now.
+        :param timeout: seconds for the connection, and for each wait for others; the work itself takes as long as the
+            board is large.
+        :returns: the layout or version that was found, and the one that it has now.
         :raises BoardUnavailable: the store can't be reached, lacks a right, or was made by a newer jobboard.
-        :raises NotSupported: the store has no schema.
+        :raises NotSupported: the store keeps nothing, as memory does.
         """
         return self._backend.migrate(_check_timeout(timeout))
 

@@ -47,6 +47,7 @@ _MODULES = {
         "run-now": "Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB.",
         "trash": "Put jobs into the trash, whoever holds them; asks first if it is not one JOB.",
         "trashed": "List the trash.",
+        "upgrade": "Bring a board to the layout that this jobboard uses, in place, once all its programs are stopped.",
     },
     "producing": {
         "cancel": "Take jobs off the board; of those that are claimed, ask the owner to stop.",

@@ -1,4 +1,4 @@
-"""The operators' commands: release, run-now, reprioritize, trash, restore, purge, pause, quiet, check, migrate."""
+"""The operators' commands: what they do to jobs, pauses, quiet, check, migrate, upgrade."""
 
 from __future__ import annotations
 
@@ -220,9 +220,24 @@ def migrate(session: Session) -> None:
     to make tables. Changes nothing that is up to date, and refuses what a newer jobboard has made. PostgreSQL's
     sequences that are behind their rows, as after a restore of single tables, go on after them.
     """
+    _migrate(session, "schema")
+
+
+@command("upgrade", "jobboard upgrade --board redis://redis.example.org", "jobboard upgrade --json")
+@pass_session
+def upgrade(session: Session) -> None:
+    """Bring a board to the layout that this jobboard uses, in place, once all its programs are stopped.
+
+    A board of another layout refuses programs, and says both numbers. On SQL this is ``migrate``. May be run again,
+    also after it was killed.
+    """
+    _migrate(session, "layout")
+
+
+def _migrate(session: Session, what: str) -> None:
     board = session.closed_board()
     migration = board.migrate()
-    before = "there were no tables" if migration.found is None else f"it was {migration.found}"
+    before = "there was none" if migration.found is None else f"it was {migration.found}"
     text = ", as it was" if migration.found == migration.now else f"; {before}"
     mended = "".join(f"; the sequence {name} was behind its rows, and goes on after them" for name in migration.mended)
     data = {
@@ -231,7 +246,7 @@ def migrate(session: Session) -> None:
         "now": migration.now,
         "mended": list(migration.mended),
     }
-    session.output.report(data, f"the schema is {migration.now}{text}{mended}")
+    session.output.report(data, f"the {what} is {migration.now}{text}{mended}")
 
 
 def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
@@ -246,4 +261,18 @@ def _tell_paused(session: Session, board: JobBoard) -> None:
     session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 
 
-COMMANDS = (release, run_now, reprioritize, trash, trashed, restore, purge, pause, resume, quiet, check, migrate)
+COMMANDS = (
+    release,
+    run_now,
+    reprioritize,
+    trash,
+    trashed,
+    restore,
+    purge,
+    pause,
+    resume,
+    quiet,
+    check,
+    migrate,
+    upgrade,
+)
