@@ -76,13 +76,13 @@ class BareMemory:
 
     def post(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            self._backend.post([NewJob(new_uuid(), "bench", 3, b"\x80") for _ in range(batch)])
+            self._backend.jobs.post([NewJob(new_uuid(), "bench", 3, b"\x80") for _ in range(batch)])
         return count
 
     def claim_and_consume(self, count: int, batch: int) -> int:
         for _ in range(0, count, batch):
-            claimed = self._backend.claim_next(ClaimRequest("me", uuid.uuid4().hex, 30.0), None, batch)
-            self._backend.consume([Consumption(Fence(job.uuid, "me", job.token), None, 0.0) for job in claimed])
+            claimed = self._backend.jobs.claim_next(ClaimRequest("me", uuid.uuid4().hex, 30.0), None, batch)
+            self._backend.jobs.consume([Consumption(Fence(job.uuid, "me", job.token), None, 0.0) for job in claimed])
         return count
 
     def close(self) -> None:

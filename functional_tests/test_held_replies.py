@@ -42,8 +42,8 @@ class Claims:
         self.held: list[int] = []
         self._proxy = proxy
         self._backend: Any = client_of(board).backend
-        self._claim_next = self._backend.claim_next
-        self._backend.claim_next = self
+        self._claim_next = self._backend.jobs.claim_next
+        self._backend.jobs.claim_next = self
 
     def __call__(self, *arguments: Any) -> Any:
         sent, is_held = time.monotonic(), not self.held

@@ -124,7 +124,7 @@ def _live_a_life(board: JobBoard, shown: list[object]) -> None:
     finally:
         conductor.stop()
     again = board.get(fired.uuid)
-    rows = board._backend.read([job.uuid, fired.uuid])
+    rows = board._backend.jobs.read([job.uuid, fired.uuid])
     shown += [refused.value, again, again.record, again.history, again.book, board.load_book(book.uuid), rows]
     shown += [board.schedules.get("nightly"), board._backend.schedules.read(["nightly"]), board.entities()]
     shown += [

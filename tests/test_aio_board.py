@@ -226,7 +226,7 @@ async def test_a_claim_of_a_cancelled_task_is_abandoned(
 ) -> None:
     job = await board.post("resize")
     entered, opened = threading.Event(), threading.Event()
-    call = getattr(lossy.inner, primitive)
+    call = getattr(lossy.inner.jobs, primitive)
 
     def held_up(*args: Any) -> Any:
         answer = call(*args)
@@ -234,7 +234,7 @@ async def test_a_claim_of_a_cancelled_task_is_abandoned(
         assert opened.wait(30)
         return answer
 
-    setattr(lossy.inner, primitive, held_up)
+    setattr(lossy.inner.jobs, primitive, held_up)
     async with anyio.create_task_group() as group:
         if primitive == "claim":
             group.start_soon(board.claim, job, "alice")

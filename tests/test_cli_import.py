@@ -119,9 +119,9 @@ def test_what_is_too_large_for_the_other_board_is_refused(other: JobBoard) -> No
 def test_no_request_is_about_more_jobs_than_the_store_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     with lossy_board() as (board, backend):
         asked: list[int] = []
-        read = backend.inner.read
+        read = backend.inner.jobs.read
         monkeypatch.setattr(backend, "capabilities", replace(backend.capabilities, largest_batch=5))
-        monkeypatch.setattr(backend.inner, "read", lambda uuids: asked.append(len(uuids)) or read(uuids))
+        monkeypatch.setattr(backend.inner.jobs, "read", lambda uuids: asked.append(len(uuids)) or read(uuids))
         assert import_jobs(board, [Posting("a", uuid=new_uuid()) for _ in range(12)], lambda steps: None).posted == 12
         assert max(asked) == 5
 

@@ -267,7 +267,7 @@ class TestTheStoresFaults:
         gate = threading.Event()
         handlers.add("long", lambda job: gate.wait(30))
         with lossy_board() as (board, backend):
-            claim_next, tokens = backend.inner.claim_next, list[int]()
+            claim_next, tokens = backend.inner.jobs.claim_next, list[int]()
 
             def lose_first_claim(*arguments: Any) -> list[JobRow]:
                 rows = claim_next(*arguments)
@@ -276,7 +276,7 @@ class TestTheStoresFaults:
                     raise ReplyLost("the connection broke")
                 return rows
 
-            backend.inner.claim_next = lose_first_claim  # type: ignore[method-assign]
+            backend.inner.jobs.claim_next = lose_first_claim  # type: ignore[method-assign]
             backend.lose("claimed_under", "request", times=1000)
             with conducting(board, handlers, concurrency=2) as conductor:
                 long = board.post("long")
@@ -318,14 +318,14 @@ class TestTheStoresFaults:
         handlers.add("long", lambda job: eventually(lambda: not faults))
         with lossy_board() as (board, backend):
             faults = [ZeroDivisionError(), ZeroDivisionError()]
-            real = getattr(backend.inner, primitive)
+            real = getattr(backend.inner.jobs, primitive)
 
             def fail_first(*arguments: object) -> object:
                 if faults:
                     raise faults.pop()
                 return real(*arguments)
 
-            setattr(backend.inner, primitive, fail_first)
+            setattr(backend.inner.jobs, primitive, fail_first)
             names = {"extend": "long", "abandon": "fail once"}
             with conducting(board, handlers, expiry=0.6):
                 jobs = board.post_many([Posting(names.get(primitive, "echo")) for _ in range(3)])

@@ -78,7 +78,7 @@ def until_ended(conductor: Conductor) -> None:
 def test_an_answer_that_comes_after_its_claim_is_over_runs_nothing(
     board: JobBoard, lossy: LossyBackend, other: JobBoard, begun: Begun, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim_next = lossy.inner.claim_next
+    claim_next = lossy.inner.jobs.claim_next
     taken: list[Job] = []
 
     def answer_late(*arguments: Any) -> Any:
@@ -88,7 +88,7 @@ def test_an_answer_that_comes_after_its_claim_is_over_runs_nothing(
             eventually(lambda: taken.extend(other.claim_next("bob", limit=9, expiry=LONG)) or len(taken) == len(rows))
         return rows
 
-    monkeypatch.setattr(lossy.inner, "claim_next", answer_late)
+    monkeypatch.setattr(lossy.inner.jobs, "claim_next", answer_late)
     jobs = [board.post(name) for name in ("echo", "echo later", "echo")]
     with conducting(board, work.handlers, executor, concurrency=3, expiry=EXPIRY) as conductor:
         eventually(lambda: len(taken) == len(jobs))
@@ -104,7 +104,7 @@ def test_a_job_whose_claim_was_over_before_its_answer_came_goes_back_uncounted(
     board: JobBoard, lossy: LossyBackend, begun: Begun, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request may be what was late: then the store keeps the claim."""
-    claim_next = lossy.inner.claim_next
+    claim_next = lossy.inner.jobs.claim_next
     late: list[float] = []
 
     def arrive_late(*arguments: Any) -> Any:
@@ -114,7 +114,7 @@ def test_a_job_whose_claim_was_over_before_its_answer_came_goes_back_uncounted(
         return claim_next(*arguments)
 
     job = board.post("echo", max_attempts=1)
-    monkeypatch.setattr(lossy.inner, "claim_next", arrive_late)
+    monkeypatch.setattr(lossy.inner.jobs, "claim_next", arrive_late)
     with conducting(board, work.handlers, executor, expiry=EXPIRY):
         assert job.wait(30)
         assert (begun.uuids, job.record.attempts) == ([job.uuid], 1)

@@ -160,14 +160,14 @@ class Asked:
 
 
 def watch_claims(backend: Any) -> Asked:
-    asked, claim_next = Asked(), backend.inner.claim_next
+    asked, claim_next = Asked(), backend.inner.jobs.claim_next
 
     def watch(claim: Any, names: Any, limit: int) -> Any:
         if asked.of is not None:
             asked.most = max(asked.most, asked.of._run._slots.taken + len(waiting(asked.of)) + limit)
         return claim_next(claim, names, limit)
 
-    backend.inner.claim_next = watch
+    backend.inner.jobs.claim_next = watch
     return asked
 
 

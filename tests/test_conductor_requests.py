@@ -51,7 +51,7 @@ def test_it_looks_for_unknown_claims_only_after_a_claim_without_an_answer(handle
 def test_a_job_that_is_said_to_be_ready_but_is_not_there_is_no_reason_to_spin(handlers: Handlers) -> None:
     with lossy_board() as (board, backend):
         board.post("echo")
-        backend.inner.claim_next = lambda *_: []  # type: ignore[method-assign]
+        backend.inner.jobs.claim_next = lambda *_: []  # type: ignore[method-assign]
         began = time.monotonic()
         with conducting(board, handlers):
             eventually(lambda: backend.calls["claim_next"] > 2)

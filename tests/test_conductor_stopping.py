@@ -192,7 +192,7 @@ def test_what_is_claimed_during_a_stop_is_given_back_unrun(handlers: Handlers) -
     with lossy_board() as (board, backend):
         conductor = Conductor("test", board, handlers)
         stopping = threading.Event()
-        claim_next = backend.inner.claim_next
+        claim_next = backend.inner.jobs.claim_next
 
         def stop_meanwhile(*arguments: object) -> object:
             claimed = claim_next(*arguments)  # type: ignore[arg-type]
@@ -202,7 +202,7 @@ def test_what_is_claimed_during_a_stop_is_given_back_unrun(handlers: Handlers) -
                 stopping.set()
             return claimed
 
-        backend.inner.claim_next = stop_meanwhile  # type: ignore[method-assign,assignment]
+        backend.inner.jobs.claim_next = stop_meanwhile  # type: ignore[method-assign,assignment]
         stopper = threading.Thread(target=conductor.stop)
         conductor.start()
         job = board.post("echo")

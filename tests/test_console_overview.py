@@ -69,7 +69,7 @@ def test_a_dead_store_is_a_verdict_and_no_error(
     def refuse(*_: object) -> None:
         raise BoardUnavailable("connection refused")
 
-    monkeypatch.setattr(client_of(board).backend, "stats", refuse)
+    monkeypatch.setattr(client_of(board).backend.jobs, "stats", refuse)
     page = console.get("/b/shop/")
     assert page.status_code == 200
     assert "It is bad" in text_of(page)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from helpers.embedded import MemoryHarness
@@ -10,8 +12,11 @@ from helpers.embedded import MemoryHarness
 from jobboard import JobBoard, Schedules
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend
+from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.memory.backend import MemoryBackend
-from jobboard.backends.roles import ROLES
+from jobboard.backends.roles import ROLES, JobStore, name_of
+from jobboard.backends.sql.backend import Operations
+from jobboard.backends.zookeeper import ZooKeeperBackend
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.schedules.firing import Firing
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
@@ -48,13 +53,31 @@ def test_every_public_call_of_schedules_is_tried_after_a_close() -> None:
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
     source = inspect.getsource(retries) + inspect.getsource(schedules)
     reads = {
-        "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimed_under", "maintenance.tidy",
-        "maintenance.audit", "maintenance.holders", "maintenance.pauses", "maintenance.server_version", "books.load",
-        "books.page",
+        "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimable", "claimed_under",
+        "maintenance.tidy", "maintenance.audit", "maintenance.holders", "maintenance.pauses",
+        "maintenance.server_version", "books.load", "books.page",
     }  # fmt: skip
-    of_roles = {f"{name}.{method}" for name, role in ROLES.items() for method in role.__abstractmethods__}
+    of_roles = {name_of(name, method) for name, role in ROLES.items() for method in role.__abstractmethods__}
     primitives = Backend.__abstractmethods__ | of_roles
     assert {name for name in primitives - reads if f'"{name}"' not in source} == set()
+
+
+JOINED: dict[str, Callable[[], object]] = {
+    "memory": lambda: MemoryBackend("thumbnails", Address("memory")).jobs,
+    "etcd": lambda: EtcdBackend("thumbnails", Address("etcd")).jobs,
+    "zookeeper": lambda: ZooKeeperBackend("thumbnails", Address("zookeeper"))._in_roles["jobs"],
+    "sql": lambda: Operations(cast(Any, None)).jobs,
+}
+
+
+@pytest.mark.parametrize("store", JOINED)
+def test_what_several_classes_carry_out_takes_the_arguments_of_the_seam(store: str) -> None:
+    """``join_jobs`` hides from mypy whether a method is that of the seam."""
+    joined = JOINED[store]()
+    for name in JobStore.__abstractmethods__:
+        _, *wanted = inspect.signature(getattr(JobStore, name)).parameters.values()
+        found = list(inspect.signature(getattr(joined, name)).parameters.values())
+        assert [(each.kind, each.default) for each in found] == [(each.kind, each.default) for each in wanted], name
 
 
 def test_two_cases_of_one_name_are_refused() -> None:

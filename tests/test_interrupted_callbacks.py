@@ -143,7 +143,7 @@ def test_it_is_not_taken_for_a_place_that_a_listing_lacks(monkeypatch: pytest.Mo
     with memory_board() as board:
         board.post_many([Posting("resize"), Posting("resize")])
         first = page_of(board, Selection(), size=1)
-        monkeypatch.setattr(client_of(board).backend, "page", come)
+        monkeypatch.setattr(client_of(board).backend.jobs, "page", come)
         with pytest.raises(OutOfTime):
             page_of(board, Selection(), after=first.next)
 

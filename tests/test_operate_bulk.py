@@ -208,7 +208,7 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
 
     job, inside = board.post("a"), client_of(board).backend
     board.trash(job, by="me")
-    purge, replies = inside.purge, [ReplyLost("no reply")]
+    purge, replies = inside.jobs.purge, [ReplyLost("no reply")]
 
     def lose(uuids: Any, *said: Any) -> Any:
         answer = purge(uuids, *said)
@@ -216,7 +216,7 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
             raise replies.pop()
         return answer
 
-    monkeypatch.setattr(inside, "purge", lose)
+    monkeypatch.setattr(inside.jobs, "purge", lose)
     assert bulk.purge_all(board, targets_of([job]), _ignore).done == 1
 
 

@@ -265,7 +265,7 @@ def test_an_absent_store_is_a_verdict(board: JobBoard, sampler: Sampler, monkeyp
         raise BoardUnavailable("the store is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(client_of(board).backend, "stats", refuse)
+        patched.setattr(client_of(board).backend.jobs, "stats", refuse)
         sampler.look()
         assert known(sampler)["findings"][0]["text"] == "the store is gone"
     sampler.look()

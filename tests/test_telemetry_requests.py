@@ -118,7 +118,7 @@ def test_each_try_is_told_with_its_outcome(requests: Requests) -> None:
 
 def test_requests_that_nobody_hears_of_are_left_alone() -> None:
     with lossy_board() as (board, lossy):
-        assert client_of(board)._heard(lossy.stats) == lossy.stats
+        assert client_of(board)._heard(lossy.jobs.stats) == lossy.jobs.stats
 
 
 def test_a_pick_up_is_told_of_the_first_attempt(board: JobBoard, requests: Requests) -> None:

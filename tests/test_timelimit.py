@@ -36,8 +36,8 @@ def test_a_limit_that_is_over_leaves_a_moment() -> None:
 def test_a_repeated_request_has_what_is_left_of_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     with lossy_board(patience=30.0) as (board, backend):
         left: list[float] = []
-        post = backend.inner.post
-        monkeypatch.setattr(backend.inner, "post", lambda rows: left.append(seconds_left(60.0)) or post(rows))
+        post = backend.inner.jobs.post
+        monkeypatch.setattr(backend.inner.jobs, "post", lambda rows: left.append(seconds_left(60.0)) or post(rows))
         backend.lose("post")
         board.post("resize")
     assert left[0] == 60.0
@@ -63,7 +63,7 @@ def test_nothing_is_repeated_once_the_limit_is_over(monkeypatch: pytest.MonkeyPa
             tries.append(seconds_left(60.0))
             raise ReplyLost("nobody answers")
 
-        monkeypatch.setattr(backend.inner, "stats", lose)
+        monkeypatch.setattr(backend.inner.jobs, "stats", lose)
         with time_limit(0.0), pytest.raises(BoardUnavailable, match="nobody answers"):
             board.stats()
     assert len(tries) == 1

@@ -63,8 +63,8 @@ def handlers_for(executor: str, names: list[str], function: str) -> Handlers:
 
 
 def _after_the_claim(board: JobBoard, backend: Any, executor: str) -> None:
-    claim_next = backend.claim_next
-    backend.claim_next = lambda *claim: claim_next(*claim) and die()
+    claim_next = backend.jobs.claim_next
+    backend.jobs.claim_next = lambda *claim: claim_next(*claim) and die()
 
 
 def _before_the_start(board: JobBoard, backend: Any, executor: str) -> None:
@@ -76,22 +76,22 @@ def _before_the_end(board: Any, backend: Any, executor: str) -> None:
 
 
 def _before_the_end_arrives(board: JobBoard, backend: Any, executor: str) -> None:
-    backend.consume = lambda ends: die()
+    backend.jobs.consume = lambda ends: die()
 
 
 def _while_the_end_is_sent(board: JobBoard, backend: Any, executor: str) -> None:
-    consume = backend.consume
+    consume = backend.jobs.consume
 
     def consume_and_die(ends: Any) -> None:
         threading.Timer(random.uniform(0.0, _ON_THE_WAY), die).start()
         consume(ends)
         die()
 
-    backend.consume = consume_and_die
+    backend.jobs.consume = consume_and_die
 
 
 def _after_the_end_arrived(board: JobBoard, backend: Any, executor: str) -> None:
-    consume = backend.consume
+    consume = backend.jobs.consume
 
     def consume_and_die(ends: Any) -> list[Verdict]:
         verdicts: list[Verdict] = consume(ends)
@@ -100,7 +100,7 @@ def _after_the_end_arrived(board: JobBoard, backend: Any, executor: str) -> None
             die()
         return verdicts
 
-    backend.consume = consume_and_die
+    backend.jobs.consume = consume_and_die
 
 
 #: What makes the conductor die in each phase.

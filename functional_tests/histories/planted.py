@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends.base import Backend
+from jobboard.backends.roles import join_jobs
 from jobboard.backends.rows import (
     Abandonment,
     AuditFinding,
@@ -31,6 +32,8 @@ class Planted(LossyBackend):
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
         self._chance = random.Random(1)
+        self.right = self.jobs
+        self.jobs = join_jobs(self, self.right)
 
     def strikes(self) -> bool:
         return self._chance.random() < 0.1
@@ -38,9 +41,9 @@ class Planted(LossyBackend):
 
 class LosesJobs(Planted):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        posted = super().post(rows)
+        posted = self.right.post(rows)
         if self.strikes():
-            self.inner.cancel([posted[0].row.uuid])
+            self.inner.jobs.cancel([posted[0].row.uuid])
         return posted
 
 
@@ -49,24 +52,24 @@ class ConsumesTwice(Planted):
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if self.strikes():
-            return self.inner.abandon([Abandonment(end.fence) for end in ends])
-        return super().consume(ends)
+            return self.inner.jobs.abandon([Abandonment(end.fence) for end in ends])
+        return self.right.consume(ends)
 
 
 class TakesStaleEnds(Planted):
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        verdicts = super().extend(renewals)
+        verdicts = self.right.extend(renewals)
         return [Verdict.DONE for _ in verdicts] if self.strikes() else verdicts
 
 
 class ClaimsTooEarly(Planted):
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return super().claim_next(replace(claim, expiry=claim.expiry / 10), names, limit)
+        return self.right.claim_next(replace(claim, expiry=claim.expiry / 10), names, limit)
 
 
 class TellsOfFalseLosses(Planted):
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        verdicts = super().extend(renewals)
+        verdicts = self.right.extend(renewals)
         return [Verdict.LOST for _ in verdicts] if self.strikes() else verdicts
 
 
@@ -74,28 +77,28 @@ class ClaimsInAWrongOrder(Planted):
     """Claims the last one instead of the first ones; the board would put a batch in order again."""
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        waiting = self.inner.page({JobState.UNCLAIMED}, names, None, 500).rows
-        claimed = self.inner.claim(waiting[-1].uuid, claim) if waiting else None
+        waiting = self.inner.jobs.page({JobState.UNCLAIMED}, names, None, 500).rows
+        claimed = self.inner.jobs.claim(waiting[-1].uuid, claim) if waiting else None
         return [claimed] if claimed is not None and claimed.claim_id == claim.claim_id else []
 
 
 class ForgetsDelays(Planted):
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return super().post([replace(row, delay=None) for row in rows] if self.strikes() else rows)
+        return self.right.post([replace(row, delay=None) for row in rows] if self.strikes() else rows)
 
 
 class GivesOldTokens(Planted):
     """Gives one token to all claims: only a job that is claimed twice shows it, and few are."""
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        claimed = super().claim_next(claim, names, limit)
+        claimed = self.right.claim_next(claim, names, limit)
         return [replace(row, token=1) for row in claimed]
 
 
 class Leaks(Planted):
     def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
         self.inner.books.save(BookSave(uuids[0], "1", None, b""))
-        return super().purge(uuids, by, reason)
+        return self.right.purge(uuids, by, reason)
 
 
 class SeesGhosts(Planted):

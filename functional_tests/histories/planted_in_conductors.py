@@ -29,7 +29,7 @@ class BeginsLate(Planted):
         patch.setattr(ConductorRun, "_claimed", lambda run, jobs, _: claimed(run, jobs, time.monotonic()))
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        rows = super().claim_next(claim, names, limit)
+        rows = self.right.claim_next(claim, names, limit)
         if rows and claim.who.startswith("c0."):
             threading.Event().wait(_LATE)
         return rows
@@ -46,7 +46,7 @@ class TellsNoHandler(Planted):
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
         if any(each.fence.who.startswith("c0.") for each in renewals):
             raise BoardUnavailable("planted")
-        return super().extend(renewals)
+        return self.right.extend(renewals)
 
 
 class TakesLateEnds(TellsNoHandler):
@@ -58,7 +58,7 @@ class TakesLateEnds(TellsNoHandler):
         patch.setattr(ConductorRun, "_due", lambda *_: None)
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return [Verdict.DONE for _ in super().consume(ends)]
+        return [Verdict.DONE for _ in self.right.consume(ends)]
 
 
 class KeepsAJob(Planted):
@@ -71,7 +71,7 @@ class KeepsAJob(Planted):
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         if any(each.fence.who.startswith("c") and each.fence.uuid[0] in "0123456" for each in ends):
             raise BoardUnavailable("planted")
-        return super().consume(ends)
+        return self.right.consume(ends)
 
 
 #: What is planted, and the promises that the checker must see broken.

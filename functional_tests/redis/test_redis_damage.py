@@ -215,7 +215,7 @@ def test_a_claim_id_that_is_none_keeps_no_lost_claim_from_being_found(
     bad, lost = board.post("resize"), board.post("resize")
     for job in (bad, lost):
         board.claim(job, "alice", LONG)
-    [row] = board._backend.read([lost.uuid])
+    [row] = board._backend.jobs.read([lost.uuid])
     assert row is not None
     hand("DEL", f"owner:{row.claim_id}")
     spoil(hand, bad.uuid, 15, claim_id)

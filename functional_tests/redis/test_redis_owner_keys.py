@@ -160,7 +160,7 @@ def test_each_search_goes_on_where_the_last_one_ended(board: JobBoard, keys: Own
     board.post_many([Posting("resize") for _ in range(600)])
     for _ in range(6):
         jobs = board.claim_next("alice", limit=100, expiry=LONG)
-    [row] = board._backend.read([jobs[0].uuid])
+    [row] = board._backend.jobs.read([jobs[0].uuid])
     assert row is not None
     keys.client.delete(keys.pattern.replace("*", str(row.claim_id)))
     found = []
@@ -208,15 +208,15 @@ def test_a_claim_request_that_comes_twice_has_one_key_for_all(
     """As one that was late, and came after the board had sent it again."""
     board.post_many([Posting("resize") for _ in range(5)])
     claim = ClaimRequest("alice", "c" * 32, LONG)
-    first = backend.claim_next(claim, None, 2)
-    second = backend.claim_next(claim, None, 2)
+    first = backend.jobs.claim_next(claim, None, 2)
+    second = backend.jobs.claim_next(claim, None, 2)
     assert keys.counts() == [4]
-    found = backend.claimed_under(claim.claim_id)
+    found = backend.jobs.claimed_under(claim.claim_id)
     assert [row.uuid for row in found] == [row.uuid for row in first + second]
     for number, row in enumerate(found):
         assert keys.counts() == [4 - number]
         board.consume(row.uuid, "alice", token=row.token)
-    assert (keys.names(), backend.claimed_under(claim.claim_id)) == ([], [])
+    assert (keys.names(), backend.jobs.claimed_under(claim.claim_id)) == ([], [])
 
 
 def test_a_repeated_claim_of_a_job_whose_key_was_deleted_holds(
@@ -227,7 +227,7 @@ def test_a_repeated_claim_of_a_job_whose_key_was_deleted_holds(
     for attempts in (1, 1, 2):
         if attempts == 2:
             keys.delete()
-        row = backend.claim(job.uuid, claim)
+        row = backend.jobs.claim(job.uuid, claim)
         assert row is not None
         assert (row.claim_id, row.attempts, keys.counts()) == (claim.claim_id, attempts, [1])
     board.consume(job, "alice", token=board.get(job.uuid).record.token)

@@ -161,7 +161,7 @@ def test_large_jobs_make_pages_shorter(harness: RedisHarness) -> None:
     board, backend = harness.board("large"), harness.backend("large")
     jobs = board.post_many([Posting("resize", details={"n": n, "text": "x" * 200_000}) for n in range(90)])
     backend.open(5.0)
-    page = backend.page({JobState.UNCLAIMED}, None, None, 500)
+    page = backend.jobs.page({JobState.UNCLAIMED}, None, None, 500)
     backend.close()
     assert 1 <= len(page.rows) <= 30
     assert page.cursor is not None

@@ -49,7 +49,7 @@ def claim_unheard(backend: RedisBackend, board: JobBoard, waiter: waiting.RedisW
     """Leave the server as a post does that claims for a waiter, and whose message gets lost."""
     claim_id = backend.client.read("disarm", waiter.id)[1].decode()
     board.post("step")
-    [row] = backend.claim_next(ClaimRequest("idle", claim_id, LONG), frozenset(["step"]), 1)
+    [row] = backend.jobs.claim_next(ClaimRequest("idle", claim_id, LONG), frozenset(["step"]), 1)
     return row
 
 

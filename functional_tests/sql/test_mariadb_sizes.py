@@ -83,7 +83,7 @@ def test_results_of_a_batch_are_sent_in_parts_that_the_server_takes(board: JobBo
         for number, job in enumerate(jobs)
         if job.token is not None
     ]
-    assert client_of(board).backend.consume(ends) == [Verdict.DONE] * 4
+    assert client_of(board).backend.jobs.consume(ends) == [Verdict.DONE] * 4
     assert [job.result[0] for job in jobs] == [0, 1, 2, 3]
 
 

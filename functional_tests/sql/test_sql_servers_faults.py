@@ -154,7 +154,7 @@ def test_a_transaction_whose_connection_is_killed_in_its_midst_has_done_nothing(
     job = board.post("resize", key="k")
     with closing(_in_transaction(site)) as connection:
         board.trash(job, by="an operator")
-        board._backend.within(connection).restore([job.uuid])
+        board._backend.within(connection).jobs.restore([job.uuid])
         site.server.end_connections()
     assert (board.stats().trashed, board.job_count, board.audit()) == (1, 0, [])
     board.restore(job.uuid)

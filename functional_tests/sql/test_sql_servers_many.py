@@ -40,8 +40,8 @@ def test_a_storm_of_deadlocks_costs_time_only(site: Site) -> None:
         try:
             while not ended.is_set():
                 order = dice.sample(uuids, len(uuids))
-                backend.trash([Trashing(uuid, None, "storm") for uuid in order])
-                backend.restore(dice.sample(uuids, len(uuids)))
+                backend.jobs.trash([Trashing(uuid, None, "storm") for uuid in order])
+                backend.jobs.restore(dice.sample(uuids, len(uuids)))
         except BaseException as fault:
             faults.append(fault)
 
@@ -55,7 +55,7 @@ def test_a_storm_of_deadlocks_costs_time_only(site: Site) -> None:
         for thread in threads:
             thread.join(60)
     assert faults == []
-    board._backend.restore(uuids)
+    board._backend.jobs.restore(uuids)
     assert ([job.uuid for job in board.iterjobs()], board.audit()) == (uuids, [])
 
 

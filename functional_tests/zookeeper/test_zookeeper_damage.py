@@ -233,7 +233,7 @@ def test_a_list_that_breaks_off_leaves_nothing_that_is_gone_meanwhile(
             gone = [job.uuid for job in jobs[:50]]
             for job in jobs[:50]:
                 writer.trash(job, by="an operator")
-            writer._backend.purge(gone)
+            writer._backend.jobs.purge(gone)
             lists += 1
             return True
         return False

@@ -134,5 +134,5 @@ FACTS = frozenset({*JobHandle.__annotations__, *AsyncJob.__annotations__} - {"bo
 
 
 def _read(backend: Backend, uuid: str) -> Steps[JobRow | None]:
-    row, _ = yield Ask(backend.read, uuid, uuid)
+    row, _ = yield Ask(backend.jobs.read, uuid, uuid)
     return row  # type: ignore[no-any-return]

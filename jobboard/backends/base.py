@@ -19,34 +19,16 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
-from jobboard.backends.roles import BookStore, EntityStore, Maintenance, ScheduleStore
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    Migration,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
+from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
+from jobboard.backends.rows import JobRow, Migration
 from jobboard.errors import NotSupported
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 #: For how long a store remembers a job that was consumed or cancelled, in seconds beyond its retention, so that a
 #: repeated request finds what the first one did. Readers don't see such a job.
@@ -135,7 +117,7 @@ READS = frozenset(
 class Backend(abc.ABC):
     """One board's namespace in one store. Thread-safe between ``open`` and ``close``.
 
-    Its constructor also sets the four roles below.
+    Its constructor also sets the five roles below.
 
     :param board: the board's name; two names share nothing.
     :param address: where the store is.
@@ -148,6 +130,7 @@ class Backend(abc.ABC):
     #: Option name -> what makes its value of text; raises ValueError on a bad one. Anything else is refused.
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
+    jobs: JobStore
     schedules: ScheduleStore
     entities: EntityStore
     books: BookStore
@@ -234,125 +217,6 @@ class Backend(abc.ABC):
         """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""
         return []
 
-    # -- posting ---------------------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        """Put all on the board, or none: if one outcome is TAKEN, nothing of the batch was posted or replaced.
-
-        Sequences follow the order of the batch. Of two with the same key in one batch, the later one meets the
-        earlier. A repeat finds its uuids, also those of jobs consumed or cancelled since (SAME); a repeated
-        replacement is known by the new uuid, which the history's REPLACED line has as its reason.
-        """
-
-    @abc.abstractmethod
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        """Take what is not claimed off the board, and mark what is claimed, each atomically.
-
-        A repeat finds what the first one left: the mark, or the memory of the cancelled job (:data:`RETRY_WINDOW`).
-
-        :param by: the operator that the history names; in the line about a claimed job its reason names them.
-        :param reason: why, for that line.
-        """
-
-    # -- claiming --------------------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        """Try to own one job, and return it as it stands then; None if there is none.
-
-        It is claimed if and only if the row returned has this claim's ``claim_id``. The claim is an attempt and gets
-        a larger token. A paused or delayed job is not claimed. A repeat finds its own claim id.
-        """
-
-    @abc.abstractmethod
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        """Own up to ``limit`` of the best unclaimed jobs of these names, best first; paused ones are left alone.
-
-        Each claim is atomic. The cost does not grow with the backlog. Not repeated: after a lost reply the board asks
-        :meth:`claimed_under` first.
-        """
-
-    @abc.abstractmethod
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        """Return the jobs that are now claimed under this claim id, best first; changes nothing."""
-
-    @abc.abstractmethod
-    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        """Let each claim end ``expiry`` seconds from the store's now, each atomically: DONE, CANCEL_ASKED or LOST.
-
-        Also when that is sooner than before. A repeat only moves the end on.
-        """
-
-    @abc.abstractmethod
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        """Complete each job under its claim, each atomically: DONE, REPEATED or LOST.
-
-        A repeat finds the token in the completed record (REPEATED), for the retention and :data:`RETRY_WINDOW`.
-        """
-
-    @abc.abstractmethod
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        """Put each job back, each atomically: DONE, REPEATED or LOST.
-
-        A counted return of a job whose attempts reached ``max_attempts`` goes to the trash instead; a job whose cancel
-        was asked for goes off the board. A repeat is known by the token in the history.
-        """
-
-    @abc.abstractmethod
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        """Set each job aside with its reason, each atomically: DONE, REPEATED or LOST.
-
-        With a fence only under that claim; without one any live job goes, and LOST means that there is none. A repeat
-        finds the job in the trash, under the same token.
-        """
-
-    @abc.abstractmethod
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        """Replace the record's checkpoint: DONE, CANCEL_ASKED or LOST. A repeat writes the same again."""
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        """Return jobs in any state; None for those that there are not (or whose retention is over)."""
-
-    @abc.abstractmethod
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        """Return the last :data:`~jobboard.events.HISTORY_LENGTH` lines of a job's history, oldest first."""
-
-    @abc.abstractmethod
-    def find(self, name: str, key: str) -> JobRow | None:
-        """Return the live job of this name that has this key."""
-
-    @abc.abstractmethod
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        """Return the next jobs in claim order (without history), beginning where ``cursor`` says; None is the head.
-
-        What stays on the board throughout an iteration, with its priority, is seen exactly once.
-        """
-
-    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        """Return the next jobs that can be claimed: a page of unclaimed jobs, without those of paused names.
-
-        For stores that answer it with less work than these two requests.
-        """
-        paused = self.maintenance.paused()
-        if None in paused:
-            return Page([], None)
-        page = self.page({JobState.UNCLAIMED}, names, cursor, size)
-        return Page([row for row in page.rows if row.name not in paused], page.cursor) if paused else page
-
-    @abc.abstractmethod
-    def stats(self) -> BoardStats:
-        """Count the jobs; one consistent look."""
-
-    @abc.abstractmethod
-    def count(self) -> int:
-        """Return the number of live jobs."""
-
     # -- waiting and events ----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
@@ -364,45 +228,4 @@ class Backend(abc.ABC):
         """Hand every later event of these kinds, of any client, to ``tell``; the answer ends it, and is idempotent.
 
         ``tell`` returns at once and may be called from any thread, one call at a time. Ends with ``close`` too.
-        """
-
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
-
-    @abc.abstractmethod
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        """Let delayed jobs be claimable at once, each atomically: DONE, REPEATED or LOST.
-
-        REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
-        finds the job promoted.
-
-        :param by: the operator that the history names.
-        :param reason: why, for the history.
-        """
-
-    @abc.abstractmethod
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        """Give jobs that wait another priority, each atomically: DONE, REPEATED or LOST.
-
-        They stand among those of that priority by their sequence. REPEATED: it is live and has this priority, and
-        nothing was changed; so a repeat finds what the first one did. LOST: it is claimed, or not on the board.
-        """
-
-    @abc.abstractmethod
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically.
-
-        :param by: the operator that the history names.
-        :param reason: why, for the history.
-        """
-
-    @abc.abstractmethod
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        """Delete jobs from the trash for good, each atomically: DONE or MISSING.
-
-        :param by: the operator that the event names; of the job nothing is left.
-        :param reason: why, for the event.
         """

@@ -3,25 +3,200 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jobboard.backends.rows import (
+    Abandonment,
     AuditFinding,
     BookPage,
     BookPart,
     BookSave,
+    CancelOutcome,
+    ClaimAnswer,
+    ClaimRequest,
+    Consumption,
     DueSchedules,
     EntityRow,
+    Extension,
+    Fence,
     Holder,
+    JobRow,
+    NewJob,
+    Page,
     Pause,
+    Posted,
     SaveOutcome,
     SchedulePage,
     ScheduleRow,
     ScheduleStep,
+    Trashing,
+    TrashOutcome,
     Verdict,
 )
+from jobboard.events import HistoryEntry
+from jobboard.states import JobState
+from jobboard.stats import BoardStats
+
+
+class JobStore(abc.ABC):
+    """The jobs of a board."""
+
+    # -- posting ---------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
+        """Put all on the board, or none: if one outcome is TAKEN, nothing of the batch was posted or replaced.
+
+        Sequences follow the order of the batch. Of two with the same key in one batch, the later one meets the
+        earlier. A repeat finds its uuids, also those of jobs consumed or cancelled since (SAME); a repeated
+        replacement is known by the new uuid, which the history's REPLACED line has as its reason.
+        """
+
+    @abc.abstractmethod
+    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
+        """Take what is not claimed off the board, and mark what is claimed, each atomically.
+
+        A repeat finds what the first one left: the mark, or the memory of the cancelled job
+        (:data:`~jobboard.backends.base.RETRY_WINDOW`).
+
+        :param by: the operator that the history names; in the line about a claimed job its reason names them.
+        :param reason: why, for that line.
+        """
+
+    # -- claiming --------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        """Try to own one job, and return it as it stands then; None if there is none.
+
+        It is claimed if and only if the row returned has this claim's ``claim_id``. The claim is an attempt and gets
+        a larger token. A paused or delayed job is not claimed. A repeat finds its own claim id.
+        """
+
+    @abc.abstractmethod
+    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        """Own up to ``limit`` of the best unclaimed jobs of these names, best first; paused ones are left alone.
+
+        Each claim is atomic. The cost does not grow with the backlog. Not repeated: after a lost reply the board asks
+        :meth:`claimed_under` first.
+        """
+
+    @abc.abstractmethod
+    def claimed_under(self, claim_id: str) -> list[JobRow]:
+        """Return the jobs that are now claimed under this claim id, best first; changes nothing."""
+
+    @abc.abstractmethod
+    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
+        """Let each claim end ``expiry`` seconds from the store's now, each atomically: DONE, CANCEL_ASKED or LOST.
+
+        Also when that is sooner than before. A repeat only moves the end on.
+        """
+
+    @abc.abstractmethod
+    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
+        """Complete each job under its claim, each atomically: DONE, REPEATED or LOST.
+
+        A repeat finds the token in the completed record (REPEATED), for the retention and
+        :data:`~jobboard.backends.base.RETRY_WINDOW`.
+        """
+
+    @abc.abstractmethod
+    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
+        """Put each job back, each atomically: DONE, REPEATED or LOST.
+
+        A counted return of a job whose attempts reached ``max_attempts`` goes to the trash instead; a job whose cancel
+        was asked for goes off the board. A repeat is known by the token in the history.
+        """
+
+    @abc.abstractmethod
+    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
+        """Set each job aside with its reason, each atomically: DONE, REPEATED or LOST.
+
+        With a fence only under that claim; without one any live job goes, and LOST means that there is none. A repeat
+        finds the job in the trash, under the same token.
+        """
+
+    @abc.abstractmethod
+    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
+        """Replace the record's checkpoint: DONE, CANCEL_ASKED or LOST. A repeat writes the same again."""
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        """Return jobs in any state; None for those that there are not (or whose retention is over)."""
+
+    @abc.abstractmethod
+    def history(self, uuid: str) -> list[HistoryEntry]:
+        """Return the last :data:`~jobboard.events.HISTORY_LENGTH` lines of a job's history, oldest first."""
+
+    @abc.abstractmethod
+    def find(self, name: str, key: str) -> JobRow | None:
+        """Return the live job of this name that has this key."""
+
+    @abc.abstractmethod
+    def page(
+        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
+    ) -> Page:
+        """Return the next jobs in claim order (without history), beginning where ``cursor`` says; None is the head.
+
+        What stays on the board throughout an iteration, with its priority, is seen exactly once.
+        """
+
+    @abc.abstractmethod
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        """Return the next jobs that can be claimed: a page of unclaimed jobs, without those of paused names."""
+
+    @abc.abstractmethod
+    def stats(self) -> BoardStats:
+        """Count the jobs; one consistent look."""
+
+    @abc.abstractmethod
+    def count(self) -> int:
+        """Return the number of live jobs."""
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def release(self, uuid: str, token: int, reason: str) -> Verdict:
+        """Break the claim that has this token: DONE, REPEATED (found in the history) or LOST. Attempts stay."""
+
+    @abc.abstractmethod
+    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
+        """Let delayed jobs be claimable at once, each atomically: DONE, REPEATED or LOST.
+
+        REPEATED: it is live and not delayed (any more), and nothing was changed. LOST: it is not on the board. A repeat
+        finds the job promoted.
+
+        :param by: the operator that the history names.
+        :param reason: why, for the history.
+        """
+
+    @abc.abstractmethod
+    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
+        """Give jobs that wait another priority, each atomically: DONE, REPEATED or LOST.
+
+        They stand among those of that priority by their sequence. REPEATED: it is live and has this priority, and
+        nothing was changed; so a repeat finds what the first one did. LOST: it is claimed, or not on the board.
+        """
+
+    @abc.abstractmethod
+    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically.
+
+        :param by: the operator that the history names.
+        :param reason: why, for the history.
+        """
+
+    @abc.abstractmethod
+    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
+        """Delete jobs from the trash for good, each atomically: DONE or MISSING.
+
+        :param by: the operator that the event names; of the job nothing is left.
+        :param reason: why, for the event.
+        """
 
 
 class ScheduleStore(abc.ABC):
@@ -148,11 +323,33 @@ class Maintenance(abc.ABC):
 
 #: The attributes of a backend that hold its roles.
 ROLES: Mapping[str, type[abc.ABC]] = {
+    "jobs": JobStore,
     "schedules": ScheduleStore,
     "entities": EntityStore,
     "books": BookStore,
     "maintenance": Maintenance,
 }
+
+
+def name_of(role: str, method: str) -> str:
+    """Return a primitive's name, such as ``post`` or ``schedules.step``: those of jobs go without their role."""
+    return method if role == "jobs" else f"{role}.{method}"
+
+
+class _JoinedJobs(JobStore):
+    """Has each method as an attribute of its own."""
+
+    def __init__(self, *parts: object) -> None:
+        for name in JobStore.__abstractmethods__:
+            setattr(self, name, next(getattr(part, name) for part in parts if hasattr(part, name)))
+
+
+_JoinedJobs.__abstractmethods__ = frozenset()
+
+
+def join_jobs(*parts: object) -> JobStore:
+    """Return a JobStore each method of which is that of the first part that has it."""
+    return _JoinedJobs(*parts)  # type: ignore[abstract]
 
 
 def forward_roles(backend: object, call: Callable[..., Any]) -> None:
@@ -163,8 +360,8 @@ def forward_roles(backend: object, call: Callable[..., Any]) -> None:
 
 
 def _forwarding(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(_self: object, *arguments: Any) -> Any:
-        return call(*arguments)
+    def forward(_self: object, *arguments: Any, **options: Any) -> Any:
+        return call(*arguments, **options)
 
     forward.__name__ = name
     return forward

@@ -254,6 +254,10 @@ class Page:
     rows: list[JobRow]
     cursor: object | None
 
+    def without(self, names: frozenset[str | None]) -> Page:
+        """Return this page without the jobs of these names."""
+        return Page([row for row in self.rows if row.name not in names], self.cursor) if names else self
+
 
 @dataclass(frozen=True, slots=True)
 class EntityRow:

@@ -91,7 +91,7 @@ class Books:
     def _lost(self, book: LogBook, fence: Fence) -> ClaimLost:
         row = None
         with contextlib.suppress(BoardUnavailable):
-            row = self._client.call(self._backend.read, [fence.uuid])[0]
+            row = self._client.call(self._backend.jobs.read, [fence.uuid])[0]
         lost = loss_seen(fence, row)
         return ClaimLost(f"{book!r} was not saved: {lost}", owner=lost.owner, state=lost.state)
 
@@ -147,7 +147,7 @@ class Books:
     def _is_there(self, row: BookRow) -> bool:
         """Whether a book is free, or its job's record can be read."""
         owner = info_of(row, self._client.converter).owner
-        return owner is None or self._client.call(self._backend.read, [owner])[0] is not None
+        return owner is None or self._client.call(self._backend.jobs.read, [owner])[0] is not None
 
     # -- list and destroy ------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Books:
             infos = [info_of(row, self._client.converter) for row in page.rows if row.uuid not in seen]
             seen.update(info.uuid for info in infos)
             owners = list({info.owner for info in infos if info.owner is not None})
-            rows = self._client.call(self._backend.read, owners) if owners else []
+            rows = self._client.call(self._backend.jobs.read, owners) if owners else []
             there = {None} | {owner for owner, row in zip(owners, rows, strict=True) if row is not None}
             yield from (info for info in infos if info.owner in there)
 

@@ -80,7 +80,7 @@ class Consuming:
         uuid = self._handles.uuid_of(job)
         claim = ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
         until = time.monotonic() + claim.expiry
-        row = self._client.call(self._backend.claim, uuid, claim)
+        row = self._client.call(self._backend.jobs.claim, uuid, claim)
         if row is None:
             raise NotFound(f"no job {uuid} on board {self._client.name!r}")
         if row.claim_id != claim.claim_id:
@@ -149,7 +149,7 @@ class Consuming:
         :raises ClaimLost: the claim does not hold.
         """
         extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
-        verdict, _ = yield Ask(self._backend.extend, extension, extension.fence.uuid)
+        verdict, _ = yield Ask(self._backend.jobs.extend, extension, extension.fence.uuid)
         self._raise_if_lost(extension.fence, verdict)
 
     def extend_many(
@@ -193,7 +193,7 @@ class Consuming:
         ]
         return [
             reply if isinstance(reply, BoardUnavailable) else verdict_of(reply[0])
-            for reply in self._client.replies(self._backend.extend, extensions)
+            for reply in self._client.replies(self._backend.jobs.extend, extensions)
         ]
 
     @asks_once
@@ -215,7 +215,7 @@ class Consuming:
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
         self._ending(who, [fence])
-        verdict, repeated = yield Ask(backend.consume, end, fence.uuid, 0 if data is None else len(data))
+        verdict, repeated = yield Ask(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.
@@ -248,7 +248,7 @@ class Consuming:
             except JobBoardError as error:
                 answers[index] = error
         self._ending(who, [end.fence for _, end in ends])
-        replies = self._client.replies(self._backend.consume, [end for _, end in ends])
+        replies = self._client.replies(self._backend.jobs.consume, [end for _, end in ends])
         for (index, end), reply in zip(ends, replies, strict=True):
             if isinstance(reply, BoardUnavailable):
                 answers[index] = reply
@@ -292,7 +292,7 @@ class Consuming:
         fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
         self._ending(who, [fence])
-        verdict, repeated = yield Ask(self._backend.abandon, end, fence.uuid, len(texts[1] or ""))
+        verdict, repeated = yield Ask(self._backend.jobs.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
     @overload
@@ -351,7 +351,7 @@ class Consuming:
         end = Trashing(uuid, fence, *texts, by=by if who is None else who)
         if fence is not None:
             self._ending(fence.who, [fence])
-        verdict, repeated = yield Ask(self._backend.trash, end, uuid, len(texts[1] or ""))
+        verdict, repeated = yield Ask(self._backend.jobs.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
             self._ended(fence, verdict, repeated, JobState.TRASHED)
         elif verdict_of(verdict) is Verdict.LOST:
@@ -367,7 +367,7 @@ class Consuming:
         :raises InvalidPosting: the state can't be stored.
         """
         fence = self._fence(job, who, token)
-        verdict = self._client.call(self._backend.checkpoint, fence, self._client.encode("checkpoint", state))
+        verdict = self._client.call(self._backend.jobs.checkpoint, fence, self._client.encode("checkpoint", state))
         self._raise_if_lost(fence, verdict)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -381,10 +381,10 @@ class Consuming:
 
         def claim_next() -> list[JobRow]:
             nonlocal tried
-            if tried and (found := self._backend.claimed_under(claim.claim_id)):
+            if tried and (found := self._backend.jobs.claimed_under(claim.claim_id)):
                 return found
             tried = True
-            return self._backend.claim_next(claim, names, size)
+            return self._backend.jobs.claim_next(claim, names, size)
 
         return self._client.call(claim_next)
 

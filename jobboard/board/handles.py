@@ -70,15 +70,15 @@ class JobHandles:
 
     def iterate(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[Job]:
         """Iterate over jobs in claim order; quarantine what can't be read."""
-        return self._iterate(self._client.backend.page, states, names)
+        return self._iterate(self._client.backend.jobs.page, states, names)
 
     def rows(self, states: frozenset[JobState], names: frozenset[str] | None) -> Iterator[JobRow]:
         """Iterate over rows in claim order; changes nothing."""
-        return self._rows(self._client.backend.page, states, names)
+        return self._rows(self._client.backend.jobs.page, states, names)
 
     def claimable(self, names: frozenset[str] | None) -> Iterator[Job]:
         """Iterate over the jobs that can be claimed, best first; quarantine what can't be read."""
-        return self._iterate(self._client.backend.claimable, names)
+        return self._iterate(self._client.backend.jobs.claimable, names)
 
     def _iterate(self, read: Callable[..., Page], *wanted: object) -> Iterator[Job]:
         for row in self._rows(read, *wanted):
@@ -129,7 +129,7 @@ class JobHandles:
                 telemetry.tell("claimed", self._client.name, job.name, row_of(job).waited)
         if newer:
             # A claim that is lost by then is what we want, too.
-            self._client.call(self._client.backend.abandon, newer)
+            self._client.call(self._client.backend.jobs.abandon, newer)
         return jobs, [fault for _, fault in faults]
 
     def held(self, who: str) -> list[Job]:
@@ -137,7 +137,7 @@ class JobHandles:
         tokens = self._client.tokens.of(who)
         jobs: list[Job] = []
         for part in self._client.batches(list(tokens)):
-            for row in self._client.call(self._client.backend.read, part):
+            for row in self._client.call(self._client.backend.jobs.read, part):
                 if row is not None and row.state is JobState.CLAIMED and row.token == tokens[row.uuid]:
                     with contextlib.suppress(ValueError):
                         jobs.append(self.readable(row, row.token))
@@ -151,7 +151,7 @@ class JobHandles:
             logger.warning("board %s: job %s can't be decoded and goes to the trash", self._client.name, row.uuid)
         reason = in_one_line(f"the posting can't be decoded: {error}")
         trashing = Trashing(row.uuid, fence, reason=reason, by=fence.who if fence else None)
-        self._client.call(self._client.backend.trash, [trashing])
+        self._client.call(self._client.backend.jobs.trash, [trashing])
 
 
 def _claim_of(row: JobRow) -> Fence:

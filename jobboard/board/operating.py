@@ -52,7 +52,7 @@ class Operating:
         row = self._handles.reader.row(uuid)
         if row.state is not JobState.CLAIMED:
             raise ClaimLost(f"job {uuid} is {row.state}; there is no claim to break", state=row.state)
-        verdict, repeated = self._client.call_until_certain(self._backend.release, uuid, row.token, text)
+        verdict, repeated = self._client.call_until_certain(self._backend.jobs.release, uuid, row.token, text)
         if is_refusal(verdict, repeated):
             raise ClaimLost(f"the claim of {row.owner!r} on job {uuid} ended before it could be broken")
 
@@ -64,7 +64,7 @@ class Operating:
         """
         uuid = self._handles.uuid_of(job)
         said = check_operator(by, reason)
-        (verdict,), repeated = self._client.call_until_certain(self._backend.run_now, [uuid], *said)
+        (verdict,), repeated = self._client.call_until_certain(self._backend.jobs.run_now, [uuid], *said)
         if verdict is Verdict.LOST:
             raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
         return verdict is Verdict.DONE or repeated
@@ -95,10 +95,10 @@ class Operating:
             warnings.warn("who is now by: reprioritize(job, priority, by=...)", DeprecationWarning, stacklevel=2)
         operator, why = check_operator(who if by is None else by, reason)
         (verdict,), repeated = self._client.call_until_certain(
-            self._backend.reprioritize, [uuid], int(wish), operator, to_priority(wish, why)
+            self._backend.jobs.reprioritize, [uuid], int(wish), operator, to_priority(wish, why)
         )
         if verdict is Verdict.LOST:
-            row = self._client.call(self._backend.read, [uuid])[0]
+            row = self._client.call(self._backend.jobs.read, [uuid])[0]
             if row is None or row.state not in LIVE:
                 raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
             raise UnclaimableJob(
@@ -122,7 +122,7 @@ class Operating:
         """
         uuid = self._handles.uuid_of(job)
         said = check_operator(by, reason)
-        (outcome,), repeated = self._client.call_until_certain(self._backend.restore, [uuid], *said)
+        (outcome,), repeated = self._client.call_until_certain(self._backend.jobs.restore, [uuid], *said)
         if outcome is TrashOutcome.TAKEN:
             raise AlreadyPosted(f"job {uuid} stays in the trash: another live job of its name has its key by now")
         if is_refusal(outcome, repeated):
@@ -137,7 +137,7 @@ class Operating:
         """
         uuid = self._handles.uuid_of(job)
         said = check_operator(by, reason)
-        (outcome,), repeated = self._client.call_until_certain(self._backend.purge, [uuid], *said)
+        (outcome,), repeated = self._client.call_until_certain(self._backend.jobs.purge, [uuid], *said)
         # An earlier try may have purged it. A job that is there was not in the trash, or has been posted anew since.
         if outcome is not TrashOutcome.DONE and not (repeated and self._client.is_gone(uuid)):
             raise NotFound(f"no job {uuid} in the trash of board {self._client.name!r}")

@@ -85,7 +85,7 @@ class Producing:
             self._client.check_open()
             backend = self._client.within(connection)
             self._save_new_books([(book, new.uuid)], backend)
-        answer, _ = yield Ask(backend.post, new, new.uuid, len(new.body))
+        answer, _ = yield Ask(backend.jobs.post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
@@ -123,7 +123,9 @@ class Producing:
         uuid = self._handles.uuid_of(job)
         who, why = check_operator(by, reason)
         # What says nothing shares its request with others.
-        cancel = self._backend.cancel if who is why is None else partial(self._backend.cancel, by=who, reason=why)
+        cancel = (
+            self._backend.jobs.cancel if who is why is None else partial(self._backend.jobs.cancel, by=who, reason=why)
+        )
         outcome, repeated = yield Ask(cancel, uuid, uuid)
         if is_refusal(outcome, repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
@@ -144,14 +146,14 @@ class Producing:
         self._client.check_open()
         self._client.call(self._backend.refresh)
         cancelled = 0
-        for page in self._client.pages(repeat(_PAGE), self._backend.page, LIVE, names):
+        for page in self._client.pages(repeat(_PAGE), self._backend.jobs.page, LIVE, names):
             found = [row.uuid for row in page.rows if row.key is not None and row.key.startswith(beginning)]
             cancelled += sum(self._cancel_some(part) for part in self._client.batches(found))
         self._client.tidy_when_due()
         return cancelled
 
     def _cancel_some(self, uuids: Sequence[str]) -> int:
-        outcomes, repeated = self._client.call_until_certain(self._backend.cancel, uuids)
+        outcomes, repeated = self._client.call_until_certain(self._backend.jobs.cancel, uuids)
         return sum(not is_refusal(outcome, repeated) for outcome in outcomes)
 
     def save_book(self, book: LogBook, *, hold: Held | None = None) -> None:
@@ -175,7 +177,7 @@ class Producing:
                 self._books.save(book, None, backend, uuid)
 
     def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
-        return self._posted(new_jobs, self._client.call(backend.post, [new for new, _ in new_jobs]))
+        return self._posted(new_jobs, self._client.call(backend.jobs.post, [new for new, _ in new_jobs]))
 
     def _posted(self, new_jobs: Sequence[tuple[NewJob, Payload]], answers: Sequence[Posted]) -> list[Job]:
         jobs: list[Job] = []

@@ -49,7 +49,7 @@ class Watching:
 
         :raises NotFound: there is none.
         """
-        row = self._client.call(self._backend.find, check_text("name", name), check_text("key", key))
+        row = self._client.call(self._backend.jobs.find, check_text("name", name), check_text("key", key))
         if row is None:
             raise NotFound(f"no live job {name!r} with the key {key!r} on board {self._client.name!r}")
         return self._handles.any(row)
@@ -64,11 +64,11 @@ class Watching:
     @property
     def job_count(self) -> int:
         """The number of jobs on the board: delayed, unclaimed and claimed."""
-        return self._client.call(self._backend.count)
+        return self._client.call(self._backend.jobs.count)
 
     def stats(self) -> BoardStats:
         """Count the jobs by state and name; as of one moment."""
-        return self._client.call(self._backend.stats)
+        return self._client.call(self._backend.jobs.stats)
 
     def iterjobs(
         self,

@@ -51,7 +51,7 @@ class BookSweeper:
 
     def _long_without(self, owner_of: dict[str, str]) -> list[str]:
         owners = list(dict.fromkeys(owner_of.values()))
-        there = {owner for owner, row in zip(owners, self._backend.read(owners), strict=True) if row is not None}
+        there = {owner for owner, row in zip(owners, self._backend.jobs.read(owners), strict=True) if row is not None}
         if len(self._suspects) > _MAX_SUSPECTS:
             self._suspects.clear()
         now = time.monotonic()

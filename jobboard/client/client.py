@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from jobboard import telemetry
 from jobboard.backends.base import READS, Backend, Waiter
 from jobboard.backends.errors import after_a_change, named
-from jobboard.backends.roles import ROLES, check_roles
+from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
@@ -58,8 +58,7 @@ _TIDY_BATCH = 1000
 
 def _only_asks(primitive: Callable[..., object]) -> bool:
     """Whether a request is one primitive that changes nothing."""
-    is_primitive = isinstance(getattr(primitive, "__self__", None), (Backend, Waiter, *ROLES.values()))
-    return is_primitive and getattr(primitive, "__name__", "") in READS
+    return hasattr(primitive, "__self__") and getattr(primitive, "__name__", "") in READS
 
 
 class BackendClient:
@@ -222,7 +221,7 @@ class BackendClient:
 
     def is_shareable(self, ask: Ask) -> bool:
         """Whether an ask may share a request with others: not if it is part of a transaction of the user's."""
-        return getattr(ask.primitive, "__self__", None) is self.backend
+        return ask.primitive == getattr(self.backend.jobs, getattr(ask.primitive, "__name__", ""), None)
 
     def _new_gatherer(self) -> ThreadGatherer:
         return ThreadGatherer(self.shared, self.backend.capabilities.largest_batch)
@@ -230,7 +229,7 @@ class BackendClient:
     def is_gone(self, uuid: str) -> bool:
         """Return whether no job has this uuid, for a call whose earlier try may have removed it."""
         with after_a_change():
-            return self.call(self.backend.read, [uuid])[0] is None
+            return self.call(self.backend.jobs.read, [uuid])[0] is None
 
     def _repeat(self, request: Callable[[], T], last: BoardUnavailable, only_asks: bool) -> T:
         delay, deadline = _FIRST_RETRY_DELAY, time.monotonic() + self.patience
@@ -255,7 +254,7 @@ class BackendClient:
             return False
         try:
             with time_limit(_LOOK_TIMEOUT):
-                self.backend.read([NO_UUID])
+                self.backend.jobs.read([NO_UUID])
         except BoardUnavailable:
             return True
         return False

@@ -57,14 +57,14 @@ class JobReader:
 
         :raises NotFound: there is no such job, or its retention is over.
         """
-        row = self._client.call(self._client.backend.read, [uuid])[0]
+        row = self._client.call(self._client.backend.jobs.read, [uuid])[0]
         if row is None:
             raise NotFound(f"no job {uuid} on board {self._client.name!r}")
         return row
 
     def history(self, uuid: str) -> tuple[HistoryEntry, ...]:
         """Return the last entries of a job's history, oldest first; one request."""
-        return tuple(self._client.call(self._client.backend.history, uuid))
+        return tuple(self._client.call(self._client.backend.jobs.history, uuid))
 
     def seconds_left(self, uuid: str) -> float | None:
         """Return the seconds until a job's present claim ends, ``math.inf`` if it has no end; None for no claim."""
@@ -87,7 +87,7 @@ class JobReader:
             stack.callback(client.backend.listen(wait.noting(changed.set), END_EVENTS))
             while wait.result is None:
                 changed.clear()
-                (row,) = client.call(client.backend.read, [known.uuid])
+                (row,) = client.call(client.backend.jobs.read, [known.uuid])
                 changed.wait(wait.look(row))
             return wait.result
 

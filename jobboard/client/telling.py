@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from jobboard import telemetry
-from jobboard.backends.roles import ROLES
+from jobboard.backends.roles import ROLES, name_of
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 P = ParamSpec("P")
@@ -48,4 +48,4 @@ def _operation_of(primitive: Callable[..., object]) -> str:
 @functools.lru_cache(1000)
 def _name_of(of: type, method: str) -> str:
     """Return a primitive's name; the code has a fixed number of them."""
-    return next((f"{role}.{method}" for role, kind in ROLES.items() if issubclass(of, kind)), method)
+    return name_of(next((role for role, kind in ROLES.items() if issubclass(of, kind)), "jobs"), method)

@@ -91,7 +91,7 @@ def cancel_all(
     said = check_operator(by, reason)
 
     def cancel(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
-        return backend.cancel([target.uuid for target in part], *said)
+        return backend.jobs.cancel([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
         if is_refusal(answer, repeated):
@@ -110,7 +110,7 @@ def trash_all(
     who, text = check_operator(by, trashed_by_operator(reason))
 
     def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        answers = backend.trash([Trashing(target.uuid, None, reason=text, by=who) for target in part])
+        answers = backend.jobs.trash([Trashing(target.uuid, None, reason=text, by=who) for target in part])
         return [verdict_of(answer) for answer in answers]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
@@ -126,7 +126,7 @@ def release_all(
     text = released(*check_operator(by, reason))
 
     def release(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return [backend.release(target.uuid, target.token, text) for target in part]
+        return [backend.jobs.release(target.uuid, target.token, text) for target in part]
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         lost = is_refusal(answer, repeated)
@@ -142,7 +142,7 @@ def run_now_all(
     said = check_operator(by, reason)
 
     def run_now(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.run_now([target.uuid for target in part], *said)
+        return backend.jobs.run_now([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is not delayed" if is_refusal(answer, repeated) else None
@@ -165,7 +165,7 @@ def reprioritize_all(
     text = to_priority(wish, why)
 
     def reprioritize(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.reprioritize([target.uuid for target in part], int(wish), who, text)
+        return backend.jobs.reprioritize([target.uuid for target in part], int(wish), who, text)
 
     def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
         return f"job {target.uuid} is claimed, or not on the board any more" if answer is Verdict.LOST else None
@@ -180,7 +180,7 @@ def restore_all(
     said = check_operator(by, reason)
 
     def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.restore([target.uuid for target in part], *said)
+        return backend.jobs.restore([target.uuid for target in part], *said)
 
     names_left = iter(range(_MAX_NAMED))
 
@@ -214,7 +214,7 @@ def purge_all(
     said, client = check_operator(by, reason), client_of(board)
 
     def purge(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.purge([target.uuid for target in part], *said)
+        return backend.jobs.purge([target.uuid for target in part], *said)
 
     def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
         # An earlier try, whose reply was lost, may have purged it.

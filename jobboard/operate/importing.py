@@ -112,7 +112,7 @@ def import_jobs(
 
 
 def _unknown(client: BackendClient, postings: Sequence[Posting]) -> list[Posting]:
-    rows = client.call(client.backend.read, [str(posting.uuid) for posting in postings])
+    rows = client.call(client.backend.jobs.read, [str(posting.uuid) for posting in postings])
     return [posting for posting, row in zip(postings, rows, strict=True) if row is None]
 
 

@@ -125,7 +125,7 @@ def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:
     oldest = stats.oldest_unclaimed or 0.0
     if name is not None:
         client = client_of(board)
-        heads = client.call(client.backend.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1).rows
+        heads = client.call(client.backend.jobs.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1).rows
         now = client.call(client.backend.now) if heads else 0.0
         oldest = max(0.0, now - _claimable_since(heads[0])) if heads else 0.0
     waiting, running = numbers.unclaimed, numbers.claimed
@@ -141,7 +141,7 @@ def _most(numbers: Mapping[str, int]) -> list[str]:
 def _read_heads(board: JobBoard, stats: BoardStats) -> dict[str, JobRow]:
     client, heads = client_of(board), dict[str, JobRow]()
     for name in _most({name: numbers.unclaimed for name, numbers in stats.names.items()}):
-        page = client.call(client.backend.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1)
+        page = client.call(client.backend.jobs.page, {JobState.UNCLAIMED}, frozenset({name}), None, 1)
         heads.update({row.name: row for row in page.rows})
     return heads
 
@@ -154,7 +154,7 @@ def _read_trash(board: JobBoard, names: Collection[str]) -> tuple[TrashGroup, ..
     if not names:
         return ()
     client = client_of(board)
-    rows = client.call(client.backend.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
+    rows = client.call(client.backend.jobs.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
     return tuple(grouped(rows))
 
 

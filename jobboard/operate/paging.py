@@ -90,7 +90,7 @@ def _reader(board: JobBoard, selection: Selection) -> Callable[[object | None, i
 
     def read(cursor: object | None, size: int) -> Page:
         try:
-            return client.call(client.backend.page, frozenset(selection.states), names, cursor, size)
+            return client.call(client.backend.jobs.page, frozenset(selection.states), names, cursor, size)
         except JobBoardError:
             raise
         except Exception as error:

@@ -352,9 +352,9 @@ class Schedules:
 
     def _job_of(self, posting: NewJob) -> Job:
         """Return a handle on what was posted, or on the live job that has its key; it may have ended by now."""
-        row = self._client.call(self._backend.read, [posting.uuid])[0]
+        row = self._client.call(self._backend.jobs.read, [posting.uuid])[0]
         if row is None and posting.key is not None:
-            row = self._client.call(self._backend.find, posting.name, posting.key)
+            row = self._client.call(self._backend.jobs.find, posting.name, posting.key)
         if row is None:
             now = self._client.call(self._backend.now)
             row = JobRow(posting.uuid, posting.name, posting.priority, 0, now, posting.body, posting.key)

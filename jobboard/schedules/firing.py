@@ -240,7 +240,7 @@ class Firing:
         wanted = list(uuids)
         found: set[str] = set()
         for part in self._client.batches(wanted):
-            rows = self._client.call(self._backend.read, part)
+            rows = self._client.call(self._backend.jobs.read, part)
             found.update(row.uuid for row in rows if row is not None and row.state in LIVE)
         return found
 

@@ -92,9 +92,11 @@ class World:
 
     def look(self) -> list[Any]:
         """Return all that readers see of the job."""
-        (row,) = self.store.read([self.uuid])
-        lines = [(line.kind, line.who, self.token(line.token), line.reason) for line in self.store.history(self.uuid)]
-        holder = self.key and self.store.find(self.name, self.key)
+        (row,) = self.store.jobs.read([self.uuid])
+        lines = [
+            (line.kind, line.who, self.token(line.token), line.reason) for line in self.store.jobs.history(self.uuid)
+        ]
+        holder = self.key and self.store.jobs.find(self.name, self.key)
         return [self.seen(row), lines, holder and holder.uuid]
 
 
@@ -128,9 +130,9 @@ class _Requests:
         return {"run_at": self.world.now() + later["run_at"]} if "run_at" in later else later
 
     def _post(self, new: NewJob) -> Any:
-        (posted,) = self.store.post([new])
+        (posted,) = self.store.jobs.post([new])
         # Of a job that is only remembered, a store need not know more than its uuid.
-        is_shown = self.store.read([posted.row.uuid]) != [None]
+        is_shown = self.store.jobs.read([posted.row.uuid]) != [None]
         return posted.outcome, posted.row.uuid, is_shown and self.world.seen(posted.row)
 
     def post(self) -> Any:
@@ -140,7 +142,7 @@ class _Requests:
         return self._post(self._new(self.world.rival))
 
     def rival_cancel(self) -> Any:
-        return self.store.cancel([self.world.rival])
+        return self.store.jobs.cancel([self.world.rival])
 
     def replace(self) -> Any:
         """Now and then the same posting again."""
@@ -153,35 +155,35 @@ class _Requests:
         return self._post(self._new(_other(self.world.uuid, 2 + self.number), IfExists.KEEP))
 
     def claim(self) -> Any:
-        return self.world.granted(self.store.claim(self.world.uuid, self.claim_request), self.claim_request)
+        return self.world.granted(self.store.jobs.claim(self.world.uuid, self.claim_request), self.claim_request)
 
     def claim_next(self) -> Any:
-        rows = self.store.claim_next(self.claim_request, frozenset({self.world.name}), 2)
+        rows = self.store.jobs.claim_next(self.claim_request, frozenset({self.world.name}), 2)
         return [self.world.granted(row, self.claim_request) if row.uuid == self.world.uuid else None for row in rows]
 
     def claimed_under(self) -> Any:
-        (row,) = self.store.read([self.world.uuid])
+        (row,) = self.store.jobs.read([self.world.uuid])
         claim_id = None if row is None else row.claim_id
-        return [self.world.seen(row) for row in self.store.claimed_under(claim_id or "none")]
+        return [self.world.seen(row) for row in self.store.jobs.claimed_under(claim_id or "none")]
 
     def extend(self) -> Any:
-        return self.store.extend([Extension(self.fence, self.request.expiry, self.request.data)])
+        return self.store.jobs.extend([Extension(self.fence, self.request.expiry, self.request.data)])
 
     def shorten(self) -> Any:
-        return self.store.extend([Extension(self.fence, BRIEF, self.request.data)])
+        return self.store.jobs.extend([Extension(self.fence, BRIEF, self.request.data)])
 
     def checkpoint(self) -> Any:
-        return self.store.checkpoint(self.fence, self.request.data or b"")
+        return self.store.jobs.checkpoint(self.fence, self.request.data or b"")
 
     def consume(self) -> Any:
-        return self.store.consume([Consumption(self.fence, self.request.data, self.request.retention)])
+        return self.store.jobs.consume([Consumption(self.fence, self.request.data, self.request.retention)])
 
     def abandon(self) -> Any:
-        return self.store.abandon([self._abandonment(self.fence)])
+        return self.store.jobs.abandon([self._abandonment(self.fence)])
 
     def two_ends(self) -> Any:
         last = Fence(self.world.uuid, *self.world.grants[-1][::-1]) if self.world.grants else self.fence
-        return self.store.abandon([self._abandonment(self.fence), self._abandonment(last)])
+        return self.store.jobs.abandon([self._abandonment(self.fence), self._abandonment(last)])
 
     def _abandonment(self, fence: Fence) -> Abandonment:
         request = self.request
@@ -189,31 +191,33 @@ class _Requests:
 
     def trash(self) -> Any:
         request = self.request
-        return self.store.trash([Trashing(self.world.uuid, self.fence, request.reason, request.error, self.fence.who)])
+        return self.store.jobs.trash(
+            [Trashing(self.world.uuid, self.fence, request.reason, request.error, self.fence.who)]
+        )
 
     def force(self) -> Any:
         request = self.request
-        return self.store.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.operator)])
+        return self.store.jobs.trash([Trashing(self.world.uuid, None, request.reason, request.error, request.operator)])
 
     def cancel(self) -> Any:
-        return self.store.cancel([self.world.uuid], *self.said)
+        return self.store.jobs.cancel([self.world.uuid], *self.said)
 
     def release(self) -> Any:
-        return self.store.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
+        return self.store.jobs.release(self.world.uuid, self.fence.token, self.request.reason or "gone")
 
     def run_now(self) -> Any:
-        return self.store.run_now([self.world.uuid], *self.said)
+        return self.store.jobs.run_now([self.world.uuid], *self.said)
 
     def reprioritize(self) -> Any:
         """The fixed lives all have one priority; the number of the request makes it another one."""
         priority = 1 + (self.request.priority + self.number) % 5
-        return self.store.reprioritize([self.world.uuid], priority, *self.said)
+        return self.store.jobs.reprioritize([self.world.uuid], priority, *self.said)
 
     def restore(self) -> Any:
-        return self.store.restore([self.world.uuid], *self.said)
+        return self.store.jobs.restore([self.world.uuid], *self.said)
 
     def purge(self) -> Any:
-        return self.store.purge([self.world.uuid], *self.said)
+        return self.store.jobs.purge([self.world.uuid], *self.said)
 
     def pause(self) -> Any:
         self.store.maintenance.pause(self.world.name, *self.said)

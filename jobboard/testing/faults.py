@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeVar
 
 from jobboard.backends.base import Backend, Waiter
-from jobboard.backends.roles import ROLES, forward_roles
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
+from jobboard.backends.roles import ROLES, forward_roles, name_of
+from jobboard.backends.rows import Abandonment, Consumption, Extension, JobRow, ScheduleStep, Trashing
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 _Reply = TypeVar("_Reply")
 
@@ -86,8 +69,8 @@ class LossyBackend(Backend):
 
         :param meanwhile: what others do between the break and the next try.
         """
-        role, _, method = primitive.rpartition(".")
-        if not hasattr(ROLES[role] if role else Backend, method):
+        of_roles = {name_of(role, method) for role, kind in ROLES.items() for method in kind.__abstractmethods__}
+        if primitive not in of_roles and not hasattr(Backend, primitive):
             raise LookupError(f"no such primitive: {primitive!r}")
         self._armed.setdefault(primitive, []).extend([(fault, meanwhile)] * times)
 
@@ -128,17 +111,16 @@ class LossyBackend(Backend):
             raise BoardUnavailable(f"{primitive}: refused")
         raise ReplyLost(f"{primitive}: the connection broke {_WHEN[fault]}")
 
-    def _send_about(self, uuids: Sequence[str], primitive: str, request: Callable[[], _Reply]) -> _Reply:
+    def _send_to(self, role: str, method: str, *arguments: Any, **options: Any) -> Any:
+        primitive = name_of(role, method)
         refused, error, primitives = self._refused
-        if primitive not in primitives or refused.isdisjoint(uuids):
-            return self._send(primitive, request)
-        self.calls[primitive] += 1
-        raise error(f"{primitive}: refused for one of these jobs")
-
-    def _send_to(self, role: str, method: str, *arguments: Any) -> Any:
-        primitive = f"{role}.{method}"
-        ids = [step.id for step in arguments[0]] if primitive == "schedules.step" else []
-        return self._send_about(ids, primitive, lambda: getattr(getattr(self.inner, role), method)(*arguments))
+        if primitive in primitives and not refused.isdisjoint(map(_id_of, arguments[0])):
+            self.calls[primitive] += 1
+            raise error(f"{primitive}: refused for one of these jobs")
+        reply = self._send(primitive, lambda: getattr(getattr(self.inner, role), method)(*arguments, **options))
+        if primitive in ("page", "claimable"):
+            self.rows += len(reply.rows)
+        return reply
 
     def open(self, timeout: float) -> None:
         self._send("open", lambda: self.inner.open(timeout))
@@ -159,85 +141,17 @@ class LossyBackend(Backend):
     def refresh(self) -> None:
         self._send("refresh", self.inner.refresh)
 
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return self._send("post", lambda: self.inner.post(rows))
-
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        return self._send("cancel", lambda: self.inner.cancel(uuids, by, reason))
-
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        return self._send("claim", lambda: self.inner.claim(uuid, claim))
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return self._send("claim_next", lambda: self.inner.claim_next(claim, names, limit))
-
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        return self._send("claimed_under", lambda: self.inner.claimed_under(claim_id))
-
-    def extend(self, extensions: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._send_about(
-            [each.fence.uuid for each in extensions], "extend", lambda: self.inner.extend(extensions)
-        )
-
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._send_about([each.fence.uuid for each in ends], "consume", lambda: self.inner.consume(ends))
-
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._send_about([each.fence.uuid for each in ends], "abandon", lambda: self.inner.abandon(ends))
-
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._send_about([each.uuid for each in ends], "trash", lambda: self.inner.trash(ends))
-
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return self._send("checkpoint", lambda: self.inner.checkpoint(fence, state))
-
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        return self._send("read", lambda: self.inner.read(uuids))
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._send("history", lambda: self.inner.history(uuid))
-
-    def find(self, name: str, key: str) -> JobRow | None:
-        return self._send("find", lambda: self.inner.find(name, key))
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        return self._counted(self._send("page", lambda: self.inner.page(states, names, cursor, size)))
-
-    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        return self._counted(self._send("claimable", lambda: self.inner.claimable(names, cursor, size)))
-
-    def _counted(self, page: Page) -> Page:
-        self.rows += len(page.rows)
-        return page
-
-    def stats(self) -> BoardStats:
-        return self._send("stats", self.inner.stats)
-
-    def count(self) -> int:
-        return self._send("count", self.inner.count)
-
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return self._send("waiter", lambda: _WatchedWaiter(self.inner.waiter(names), self))
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._send("listen", lambda: self.inner.listen(tell, kinds))
 
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._send("release", lambda: self.inner.release(uuid, token, reason))
 
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._send("run_now", lambda: self.inner.run_now(uuids, by, reason))
-
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._send("reprioritize", lambda: self.inner.reprioritize(uuids, priority, by, reason))
-
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._send("restore", lambda: self.inner.restore(uuids, by, reason))
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._send("purge", lambda: self.inner.purge(uuids, by, reason))
+def _id_of(item: Extension | Consumption | Abandonment | Trashing | ScheduleStep) -> str:
+    if isinstance(item, ScheduleStep):
+        return item.id
+    return item.uuid if isinstance(item, Trashing) else item.fence.uuid
 
 
 class _WatchedWaiter(Waiter):

@@ -57,13 +57,14 @@ class PlainPauses:
 
 
 class PlainStore:
-    """The primitives of :class:`~jobboard.backends.base.Backend` that change or read jobs, by the rules alone.
+    """The primitives of :class:`~jobboard.backends.roles.JobStore`, by the rules alone.
 
     :param now: returns the present time.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
+        self.jobs = self
         self.maintenance = PlainPauses(now)
         #: All that was told of a job, by its uuid.
         self.told: dict[str, list[Note]] = {}

@@ -15,8 +15,8 @@ class Gate:
     def __init__(self, backend: LossyBackend, primitive: str) -> None:
         self.sizes: list[int] = []
         self.entered, self.opened = threading.Event(), threading.Event()
-        self._call: Callable[..., Any] = getattr(backend.inner, primitive)
-        setattr(backend.inner, primitive, self)
+        self._call: Callable[..., Any] = getattr(backend.inner.jobs, primitive)
+        setattr(backend.inner.jobs, primitive, self)
 
     def __call__(self, *args: Any) -> Any:
         self.sizes.append(len(args[0]))

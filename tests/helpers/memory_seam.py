@@ -39,17 +39,17 @@ def posting(name: str = "resize", **options: object) -> NewJob:
 
 
 def post(backend: MemoryBackend, name: str = "resize", **options: object) -> JobRow:
-    return backend.post([posting(name, **options)])[0].row
+    return backend.jobs.post([posting(name, **options)])[0].row
 
 
 def fill(backend: MemoryBackend, count: int, name: str = "resize", **options: object) -> list[JobRow]:
-    return [posted.row for posted in backend.post([posting(name, **options) for _ in range(count)])]
+    return [posted.row for posted in backend.jobs.post([posting(name, **options) for _ in range(count)])]
 
 
 def claim_next(
     backend: MemoryBackend, names: set[str] | None = None, *, limit: int = 1, expiry: float = 30.0, who: str = "alice"
 ) -> list[JobRow]:
-    return backend.claim_next(
+    return backend.jobs.claim_next(
         ClaimRequest(who, uuid.uuid4().hex, expiry), None if names is None else frozenset(names), limit
     )
 
@@ -59,9 +59,9 @@ def hold_of(row: JobRow) -> Fence:
 
 
 def consume(backend: MemoryBackend, rows: list[JobRow], retention: float = 3600.0) -> list[Verdict]:
-    return backend.consume([Consumption(hold_of(row), None, retention) for row in rows])
+    return backend.jobs.consume([Consumption(hold_of(row), None, retention) for row in rows])
 
 
 def state_of(backend: MemoryBackend, row: JobRow) -> JobState | None:
-    (found,) = backend.read([row.uuid])
+    (found,) = backend.jobs.read([row.uuid])
     return None if found is None else found.state

@@ -44,20 +44,20 @@ def posting(name: str = "resize", **options: Any) -> NewJob:
 
 
 def post(backend: SqliteBackend, name: str = "resize", **options: Any) -> JobRow:
-    return backend.post([posting(name, **options)])[0].row
+    return backend.jobs.post([posting(name, **options)])[0].row
 
 
 def fill(backend: SqliteBackend, count: int, *names: str) -> None:
     names = names or ("resize",)
     for start in range(0, count, 1000):
-        backend.post([posting(names[n % len(names)]) for n in range(start, min(count, start + 1000))])
+        backend.jobs.post([posting(names[n % len(names)]) for n in range(start, min(count, start + 1000))])
 
 
 def claim_next(
     backend: SqliteBackend, names: set[str] | None = None, *, limit: int = 1, expiry: float = 30.0
 ) -> list[JobRow]:
     wanted = None if names is None else frozenset(names)
-    return backend.claim_next(ClaimRequest("alice", uuid.uuid4().hex, expiry), wanted, limit)
+    return backend.jobs.claim_next(ClaimRequest("alice", uuid.uuid4().hex, expiry), wanted, limit)
 
 
 def claimed(backend: SqliteBackend, **options: Any) -> JobRow:

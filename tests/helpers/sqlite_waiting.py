@@ -39,13 +39,13 @@ def requests(backend: SqliteBackend) -> list[StandingRequest]:
 
 
 def read(backend: SqliteBackend, row: JobRow) -> JobRow:
-    [found] = backend.read([row.uuid])
+    [found] = backend.jobs.read([row.uuid])
     assert found is not None
     return found
 
 
 def kinds_of(backend: SqliteBackend, row: JobRow) -> list[str]:
-    return [line.kind.value for line in backend.history(row.uuid)]
+    return [line.kind.value for line in backend.jobs.history(row.uuid)]
 
 
 def uuids_of(waiter: SqliteWaiter) -> list[str]:

@@ -96,8 +96,8 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Me
         if end == "consume":
             consume(backend, held)
         elif end == "trash":
-            backend.trash([Trashing(held[0].uuid, hold_of(held[0]))])
-    backend.cancel([post(backend).uuid])
+            backend.jobs.trash([Trashing(held[0].uuid, hold_of(held[0]))])
+    backend.jobs.cancel([post(backend).uuid])
     assert backend.maintenance.audit(False) == []
     damage(backend.store)
     found = backend.maintenance.audit(False)
@@ -110,7 +110,7 @@ def test_damage_is_found_and_mended(backend: MemoryBackend, damage: Callable[[Me
     assert backend.maintenance.audit(False) == []
     # Two jobs that were held or ready are claimable or held still, and everything can be used as before.
     assert state_of(backend, unclaimed) in (JobState.UNCLAIMED, JobState.TRASHED)
-    assert backend.count() + backend.stats().trashed == 4
+    assert backend.jobs.count() + backend.jobs.stats().trashed == 4
     consume(backend, claim_next(backend, limit=9), retention=0.0)
     post(backend, key="another")
     assert backend.maintenance.audit(False) == []
@@ -121,6 +121,6 @@ def test_of_two_live_jobs_with_one_key_the_first_keeps_it(backend: MemoryBackend
     backend.store.rows[second.uuid].key = "a"
     assert backend.maintenance.audit(True) != []
     assert backend.maintenance.audit(False) == []
-    found = backend.find("resize", "a")
+    found = backend.jobs.find("resize", "a")
     assert found is not None
-    assert (found.uuid, backend.find("resize", "b"), backend.count()) == (first.uuid, None, 2)
+    assert (found.uuid, backend.jobs.find("resize", "b"), backend.jobs.count()) == (first.uuid, None, 2)

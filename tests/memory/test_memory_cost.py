@@ -92,21 +92,21 @@ def test_a_page_looks_at_nothing_but_what_it_shows(backend: MemoryBackend, state
     post(backend, "rare", priority=1)
 
     def look() -> None:
-        backend.page(states, frozenset({"rare"}), None, 500)
+        backend.jobs.page(states, frozenset({"rare"}), None, 500)
 
     few = calls_of(look)
     consume(backend, claim_next(backend, {"often"}, limit=1_000))
     fill(backend, 3_000, "often")
     consume(backend, claim_next(backend, {"often"}, limit=1_000))
-    backend.trash([Trashing(row.uuid, None) for row in backend.page(LIVE, None, None, 1_000).rows])
+    backend.jobs.trash([Trashing(row.uuid, None) for row in backend.jobs.page(LIVE, None, None, 1_000).rows])
     assert calls_of(look) <= few + 40
 
 
 def test_stats_and_counts_look_at_no_job(backend: MemoryBackend) -> None:
     post(backend)
-    few = calls_of(backend.stats) + calls_of(backend.count)
+    few = calls_of(backend.jobs.stats) + calls_of(backend.jobs.count)
     fill(backend, 5_000)
-    assert calls_of(backend.stats) + calls_of(backend.count) <= few + 10
+    assert calls_of(backend.jobs.stats) + calls_of(backend.jobs.count) <= few + 10
 
 
 def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock) -> None:
@@ -114,7 +114,7 @@ def test_renewals_leave_nothing_behind(backend: MemoryBackend, clock: HandClock)
     held = claim_next(backend, limit=50)
     for expiry in itertools.islice(itertools.cycle([30.0, 60.0, 5.0, math.inf]), 400):
         clock.time += 1.0
-        backend.extend([Extension(hold_of(row), expiry) for row in held])
+        backend.jobs.extend([Extension(hold_of(row), expiry) for row in held])
         assert len(backend.store.timers) == (0 if math.isinf(expiry) else 50)
     assert backend.maintenance.audit(False) == []
 
@@ -131,7 +131,7 @@ def test_used_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend,
 
 def test_cancelled_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBackend, clock: HandClock) -> None:
     for _ in range(300):
-        backend.cancel([post(backend).uuid])
+        backend.jobs.cancel([post(backend).uuid])
         clock.time += RETRY_WINDOW / 20
     assert len(backend.store.rows) <= 25
 
@@ -139,7 +139,7 @@ def test_cancelled_jobs_are_forgotten_without_anybody_tidying(backend: MemoryBac
 def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, clock: HandClock) -> None:
     for number in range(40):
         key = str(number % 7)
-        backend.post([posting(key=key, if_exists=IfExists.REPLACE, delay=float(number % 2))])
+        backend.jobs.post([posting(key=key, if_exists=IfExists.REPLACE, delay=float(number % 2))])
     clock.time += 1.0
     consume(backend, claim_next(backend, limit=99))
     clock.time += 3600.0 + RETRY_WINDOW

@@ -42,24 +42,24 @@ def clock(backend: MemoryBackend) -> HandClock:
 
 def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: MemoryBackend, clock: HandClock) -> None:
     new = posting()
-    backend.post([new])
+    backend.jobs.post([new])
     held = claim_next(backend)
     consume(backend, held, retention=10.0)
     clock.time += 9.9
     assert state_of(backend, held[0]) is JobState.COMPLETE
     clock.time += 0.1
     assert state_of(backend, held[0]) is None
-    assert backend.page([JobState.COMPLETE], None, None, 9).rows == []
-    assert backend.history(new.uuid) == []
-    assert backend.claim(new.uuid, ClaimRequest("bob", "b", 30.0)) is None
+    assert backend.jobs.page([JobState.COMPLETE], None, None, 9).rows == []
+    assert backend.jobs.history(new.uuid) == []
+    assert backend.jobs.claim(new.uuid, ClaimRequest("bob", "b", 30.0)) is None
     clock.time += RETRY_WINDOW - 0.1
     backend.maintenance.tidy(9)
     assert consume(backend, held) == [Verdict.REPEATED]
-    assert backend.post([new])[0].outcome is PostOutcome.SAME
+    assert backend.jobs.post([new])[0].outcome is PostOutcome.SAME
     clock.time += 0.1
     backend.maintenance.tidy(9)
     assert consume(backend, held) == [Verdict.LOST]
-    assert backend.post([new])[0].outcome is PostOutcome.POSTED
+    assert backend.jobs.post([new])[0].outcome is PostOutcome.POSTED
     (again,) = claim_next(backend)
     assert (again.uuid, again.token > held[0].token) == (new.uuid, True)
     assert consume(backend, held) == [Lost(JobState.CLAIMED, "alice")]
@@ -67,24 +67,24 @@ def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: Memor
 
 def test_a_cancel_is_remembered_for_a_while(backend: MemoryBackend, clock: HandClock) -> None:
     job = post(backend, delay=60.0, key="k")
-    assert backend.cancel([job.uuid, job.uuid]) == [CancelOutcome.CANCELLED, CancelOutcome.REPEATED]
-    assert (state_of(backend, job), backend.find("resize", "k")) == (None, None)
+    assert backend.jobs.cancel([job.uuid, job.uuid]) == [CancelOutcome.CANCELLED, CancelOutcome.REPEATED]
+    assert (state_of(backend, job), backend.jobs.find("resize", "k")) == (None, None)
     clock.time += RETRY_WINDOW
     backend.maintenance.tidy(9)
-    assert backend.cancel([job.uuid]) == [CancelOutcome.MISSING]
+    assert backend.jobs.cancel([job.uuid]) == [CancelOutcome.MISSING]
 
 
 def test_a_replacement_is_known_even_when_the_job_is_gone(backend: MemoryBackend) -> None:
     job = post(backend, key="k")
     new = posting(key="k", if_exists=IfExists.REPLACE, body=b"new")
-    assert backend.post([new])[0].outcome is PostOutcome.REPLACED
+    assert backend.jobs.post([new])[0].outcome is PostOutcome.REPLACED
     (held,) = claim_next(backend)
     for _ in range(2):
-        (again,) = backend.post([new])
+        (again,) = backend.jobs.post([new])
         assert (again.outcome, again.row.uuid, again.row.body) == (PostOutcome.SAME, job.uuid, b"new")
         consume(backend, [held], retention=0.0)
-    assert backend.count() == 0
-    assert backend.read([new.uuid]) == [None]
+    assert backend.jobs.count() == 0
+    assert backend.jobs.read([new.uuid]) == [None]
 
 
 def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> None:
@@ -92,7 +92,7 @@ def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> 
         job = post(backend, name)
         (held,) = claim_next(backend, {name})
         mine, strangers = hold_of(held), Fence(job.uuid, "bob", held.token)
-        send = getattr(backend, name)
+        send = getattr(backend.jobs, name)
 
         def ends(fence: Fence, end: type = end) -> list[object]:
             return [end(fence) if end is Abandonment else end(fence.uuid, fence)]
@@ -105,26 +105,26 @@ def test_an_end_is_repeated_only_by_whom_it_was_made(backend: MemoryBackend) -> 
 def test_an_operators_trashing_is_not_taken_for_the_owners(backend: MemoryBackend) -> None:
     job = post(backend)
     (held,) = claim_next(backend)
-    assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.DONE]
-    assert backend.trash([Trashing(job.uuid, hold_of(held))]) == [Lost(JobState.TRASHED)]
-    assert backend.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.REPEATED]
+    assert backend.jobs.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.DONE]
+    assert backend.jobs.trash([Trashing(job.uuid, hold_of(held))]) == [Lost(JobState.TRASHED)]
+    assert backend.jobs.trash([Trashing(job.uuid, None, by="an operator")]) == [Verdict.REPEATED]
 
 
 def test_a_claim_with_the_same_id_is_one_claim(backend: MemoryBackend) -> None:
     job, claim = post(backend), ClaimRequest("alice", "c", 30.0)
-    first, second = backend.claim(job.uuid, claim), backend.claim(job.uuid, claim)
+    first, second = backend.jobs.claim(job.uuid, claim), backend.jobs.claim(job.uuid, claim)
     assert first is not None
     assert first == second
     assert (first.claim_id, first.attempts, first.token) == ("c", 1, 1)
-    assert [row.uuid for row in backend.claimed_under("c")] == [job.uuid]
+    assert [row.uuid for row in backend.jobs.claimed_under("c")] == [job.uuid]
 
 
 def test_a_batch_with_one_taken_key_leaves_no_trace(backend: MemoryBackend) -> None:
     held = post(backend, key="claimed")
     claim_next(backend)
     post(backend, key="waiting", body=b"old")
-    before = [line for part in LIVE for line in backend.page([part], None, None, 9).rows]
-    outcomes = backend.post(
+    before = [line for part in LIVE for line in backend.jobs.page([part], None, None, 9).rows]
+    outcomes = backend.jobs.post(
         [
             posting(key="new"),
             posting(key="waiting", if_exists=IfExists.REPLACE, body=b"new"),
@@ -133,16 +133,16 @@ def test_a_batch_with_one_taken_key_leaves_no_trace(backend: MemoryBackend) -> N
     )
     assert outcomes[2].outcome is PostOutcome.TAKEN
     assert outcomes[2].row.uuid == held.uuid
-    assert [line for part in LIVE for line in backend.page([part], None, None, 9).rows] == before
+    assert [line for part in LIVE for line in backend.jobs.page([part], None, None, 9).rows] == before
     assert backend.maintenance.audit(False) == []
 
 
 def test_a_job_restored_before_its_delay_was_over_stays_claimable(backend: MemoryBackend, clock: HandClock) -> None:
     job = post(backend, delay=60.0)
-    backend.trash([Trashing(job.uuid, None)])
-    assert backend.restore([job.uuid, job.uuid]) == [TrashOutcome.DONE, TrashOutcome.REPEATED]
+    backend.jobs.trash([Trashing(job.uuid, None)])
+    assert backend.jobs.restore([job.uuid, job.uuid]) == [TrashOutcome.DONE, TrashOutcome.REPEATED]
     (held,) = claim_next(backend)
-    backend.abandon([Abandonment(hold_of(held))])
+    backend.jobs.abandon([Abandonment(hold_of(held))])
     assert state_of(backend, job) is JobState.UNCLAIMED
 
 

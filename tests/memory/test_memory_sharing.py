@@ -37,7 +37,7 @@ def test_clients_of_one_name_share() -> None:
     name = fresh_name()
     one, two = client_of(name), client_of(name)
     job = post(one)
-    assert two.count() == 1
+    assert two.jobs.count() == 1
     assert claim_next(two)[0].uuid == job.uuid
 
 
@@ -59,9 +59,9 @@ def test_a_client_can_be_opened_again(backend: MemoryBackend) -> None:
     backend.close()
     assert not backend.connected
     with pytest.raises(BoardUnavailable):
-        backend.count()
+        backend.jobs.count()
     backend.open(1.0)
-    assert (backend.connected, backend.count()) == (True, 1)
+    assert (backend.connected, backend.jobs.count()) == (True, 1)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_client_can_be_opened_again(backend: MemoryBackend) -> None:
 def test_spaces_share_nothing(one: str, two: str) -> None:
     name = fresh_name()
     post(client_of(name, one))
-    assert (client_of(name, two).count(), client_of(name, one).count()) == (0, 1)
+    assert (client_of(name, two).jobs.count(), client_of(name, one).jobs.count()) == (0, 1)
 
 
 def test_names_share_nothing(backend: MemoryBackend) -> None:
     other = client_of(backend.board + "/")
     post(backend, key="k")
-    assert (other.count(), other.find("resize", "k")) == (0, None)
+    assert (other.jobs.count(), other.jobs.find("resize", "k")) == (0, None)
 
 
 @pytest.mark.parametrize("uri", ["memory://a:1", "memory:///path", "memory://a/path", "memory://me@a", "memory://a,b"])
@@ -97,18 +97,18 @@ def test_threads_that_open_one_name_first_share_it() -> None:
     with ThreadPoolExecutor(8) as threads:
         stores = [future.result(DEADLINE) for future in [threads.submit(open_and_post) for _ in range(8)]]
     assert len(set(map(id, stores))) == 1
-    assert client_of(name).count() == 8
+    assert client_of(name).jobs.count() == 8
 
 
 def test_a_caller_cannot_change_the_store_by_what_it_got(backend: MemoryBackend) -> None:
     job = post(backend, key="k")
-    read = backend.read([job.uuid])[0]
-    page = backend.page(LIVE, None, None, 9).rows[0]
-    found = backend.find("resize", "k")
+    read = backend.jobs.read([job.uuid])[0]
+    page = backend.jobs.page(LIVE, None, None, 9).rows[0]
+    found = backend.jobs.find("resize", "k")
     for got in (job, read, page, found, *claim_next(backend)):
         assert got is not None
         got.state, got.owner, got.body = JobState.TRASHED, "mallory", b"changed"
-    (now,) = backend.read([job.uuid])
+    (now,) = backend.jobs.read([job.uuid])
     assert now is not None
     assert (now.state, now.owner, now.body) == (JobState.CLAIMED, "alice", b"body")
 
@@ -138,17 +138,17 @@ def test_a_claim_ends_at_its_moment_and_not_before(backend: MemoryBackend, clock
 
 def test_all_that_is_due_is_settled_first_by_every_primitive(backend: MemoryBackend, clock: HandClock) -> None:
     looks: list[Callable[[MemoryBackend], object]] = [
-        MemoryBackend.count,
-        MemoryBackend.stats,
+        lambda backend: backend.jobs.count(),
+        lambda backend: backend.jobs.stats(),
         lambda backend: backend.maintenance.paused(),
         lambda backend: backend.entities.all(),
-        lambda backend: backend.read([]),
-        lambda backend: backend.find("resize", "k"),
-        lambda backend: backend.page(LIVE, None, None, 9),
-        lambda backend: backend.history(""),
+        lambda backend: backend.jobs.read([]),
+        lambda backend: backend.jobs.find("resize", "k"),
+        lambda backend: backend.jobs.page(LIVE, None, None, 9),
+        lambda backend: backend.jobs.history(""),
         lambda backend: backend.maintenance.tidy(9),
-        lambda backend: backend.post([]),
-        lambda backend: backend.restore([]),
+        lambda backend: backend.jobs.post([]),
+        lambda backend: backend.jobs.restore([]),
         lambda backend: backend.waiter(None).ready_in(),
     ]
     events: list[JobEvent] = []
@@ -162,4 +162,4 @@ def test_all_that_is_due_is_settled_first_by_every_primitive(backend: MemoryBack
         assert [(event.kind, event.uuid) for event in events] == [
             (EventKind.EXPIRED, held.uuid), (EventKind.DUE, delayed.uuid),
         ]  # fmt: skip
-        backend.cancel([held.uuid, delayed.uuid])
+        backend.jobs.cancel([held.uuid, delayed.uuid])

@@ -49,7 +49,7 @@ def backend() -> Iterator[MemoryBackend]:
 
 
 def ready_order(backend: MemoryBackend, names: frozenset[str] | None = None) -> list[str]:
-    return [entry.uuid for entry in backend.page([JobState.UNCLAIMED], names, None, 10_000).rows]
+    return [entry.uuid for entry in backend.jobs.page([JobState.UNCLAIMED], names, None, 10_000).rows]
 
 
 # -- the ready order -----------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Model:
     def replace(self, number: int) -> None:
         """Post under a key; that of a claimed job stays as it is."""
         new = posting(NAMES[number % 3], priority=1 + number % 5, key="k", if_exists=IfExists.REPLACE)
-        entry = self.backend.post([new])[0].row
+        entry = self.backend.jobs.post([new])[0].row
         if entry.state is JobState.UNCLAIMED:
             self.ready[entry.uuid] = entry
 
@@ -92,21 +92,21 @@ class Model:
         self.held += [self.ready.pop(entry.uuid) and entry for entry in claimed]
 
     def claim_any(self, number: int) -> None:
-        entry = self.backend.claim(self.any_ready(number).uuid, ClaimRequest("alice", str(number), 30.0))
+        entry = self.backend.jobs.claim(self.any_ready(number).uuid, ClaimRequest("alice", str(number), 30.0))
         assert entry is not None
         self.held.append(entry)
 
     def cancel(self, number: int) -> None:
-        assert self.backend.cancel([self.any_ready(number).uuid]) == [CancelOutcome.CANCELLED]
+        assert self.backend.jobs.cancel([self.any_ready(number).uuid]) == [CancelOutcome.CANCELLED]
 
     def put_back(self, number: int) -> None:
         entry = self.any_held(number)
-        assert self.backend.abandon([Abandonment(hold_of(entry))]) == [Verdict.DONE]
+        assert self.backend.jobs.abandon([Abandonment(hold_of(entry))]) == [Verdict.DONE]
         self.ready[entry.uuid] = entry
 
     def trash(self, number: int) -> None:
         held = self.any_held(number)
-        assert self.backend.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
+        assert self.backend.jobs.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
 
 
 FREE, OF_READY, OF_HELD = [Model.post, Model.replace, Model.claim_best], [Model.claim_any, Model.cancel], [
@@ -141,7 +141,7 @@ def test_pages_of_any_size_show_all_once_in_order(
     seen: list[JobRow] = []
     cursor = None
     while True:
-        page = backend.page(set(JobState), names, cursor, size)
+        page = backend.jobs.page(set(JobState), names, cursor, size)
         assert len(page.rows) <= size
         seen += page.rows
         cursor = page.cursor
@@ -174,7 +174,7 @@ def test_no_job_is_granted_to_two_threads(backend: MemoryBackend) -> None:
 
     in_threads(8, work)
     assert (len(granted), set(granted)) == (2_000, posted)
-    tokens = {entry.token for entry in backend.page([JobState.COMPLETE], None, None, 5_000).rows}
+    tokens = {entry.token for entry in backend.jobs.page([JobState.COMPLETE], None, None, 5_000).rows}
     assert tokens == set(range(1, 2_001))
 
 
@@ -187,12 +187,12 @@ def test_of_threads_that_want_one_job_one_gets_it(backend: MemoryBackend) -> Non
             number: int, uuid: str = job.uuid, begin: threading.Barrier = begin, to: list[str | None] = owners
         ) -> None:
             begin.wait(DEADLINE)
-            entry = backend.claim(uuid, ClaimRequest(f"worker {number}", str(number), 30.0))
+            entry = backend.jobs.claim(uuid, ClaimRequest(f"worker {number}", str(number), 30.0))
             if entry is not None and entry.claim_id == str(number):
                 to.append(entry.owner)
 
         in_threads(6, claim)
-        (now,) = backend.read([job.uuid])
+        (now,) = backend.jobs.read([job.uuid])
         assert now is not None
         assert (owners, now.attempts) == ([now.owner], 1)
 
@@ -205,7 +205,7 @@ def test_every_job_meets_one_end_and_the_store_stays_sound_while_all_do_everythi
         for turn in range(60):
             fill(client, 4, dice.choice(NAMES), priority=dice.randrange(1, 6), delay=dice.choice([None, 0.001]))
             for held in claim_next(client, limit=4, expiry=dice.choice([0.002, 30.0])):
-                client.extend([Extension(hold_of(held), dice.choice([0.002, 30.0]))])
+                client.jobs.extend([Extension(hold_of(held), dice.choice([0.002, 30.0]))])
                 if _end_somehow(client, held, dice):
                     ended.append(held.uuid)
             client.waiter(None).ready_in()
@@ -213,7 +213,7 @@ def test_every_job_meets_one_end_and_the_store_stays_sound_while_all_do_everythi
                 assert client.maintenance.audit(False) == []
 
     in_threads(6, work)
-    shown = backend.page({JobState.COMPLETE, JobState.TRASHED}, None, None, 9_999).rows
+    shown = backend.jobs.page({JobState.COMPLETE, JobState.TRASHED}, None, None, 9_999).rows
     assert ended
     assert sorted(ended) == sorted(entry.uuid for entry in shown)
     assert backend.maintenance.audit(False) == []
@@ -225,13 +225,13 @@ def _end_somehow(backend: MemoryBackend, held: JobRow, dice: random.Random) -> b
     if how == "consume":
         return consume(backend, [held]) == [Verdict.DONE]
     if how == "trash":
-        return backend.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
+        return backend.jobs.trash([Trashing(held.uuid, hold_of(held))]) == [Verdict.DONE]
     if how == "abandon":
-        backend.abandon([Abandonment(hold_of(held), dice.choice([0.0, 0.001]))])
+        backend.jobs.abandon([Abandonment(hold_of(held), dice.choice([0.0, 0.001]))])
     elif how == "release":
-        backend.release(held.uuid, held.token, "a race")
+        backend.jobs.release(held.uuid, held.token, "a race")
     else:
-        backend.cancel([held.uuid])
+        backend.jobs.cancel([held.uuid])
     return False
 
 
@@ -276,7 +276,7 @@ def test_a_fork_amid_changes_gets_a_whole_copy_of_its_own(
         for future in changing:
             future.result(DEADLINE)
     assert codes == [0] * 20
-    assert backend.find("resize", "of a child") is None
+    assert backend.jobs.find("resize", "of a child") is None
 
 
 def _fork_and_look(backend: MemoryBackend) -> int:

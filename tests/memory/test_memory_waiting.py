@@ -110,7 +110,7 @@ def test_a_wait_learns_of_a_claim_that_ends_sooner(backend: MemoryBackend, threa
     (held,) = claim_next(backend, expiry=600.0)
     waiter = backend.waiter(WANTED)
     waiting = begin_to_wait(threads, waiter)
-    backend.extend([Extension(hold_of(held), 0.05)])
+    backend.jobs.extend([Extension(hold_of(held), 0.05)])
     waiting.result(DEADLINE)
     assert waiter.ready_in() == 0.0
 
@@ -120,7 +120,7 @@ def test_a_wait_ends_with_an_abandon(backend: MemoryBackend, threads: ThreadPool
     post(backend, "wanted")
     (held,) = claim_next(backend, expiry=math.inf)
     waiting = begin_to_wait(threads, backend.waiter(WANTED))
-    backend.abandon([Abandonment(hold_of(held), delay)])
+    backend.jobs.abandon([Abandonment(hold_of(held), delay)])
     waiting.result(DEADLINE)
 
 
@@ -230,7 +230,7 @@ def test_a_listener_that_fails_harms_neither_the_change_nor_the_others(
     backend.listen(lambda event: heard.append(event.kind), frozenset(EventKind))
     job = post(backend)
     claim_next(backend)
-    (seen,) = backend.read([job.uuid])
+    (seen,) = backend.jobs.read([job.uuid])
     assert seen is not None
     assert (heard, seen.state) == ([EventKind.POSTED, EventKind.CLAIMED], JobState.CLAIMED)
     assert "a listener failed" in caplog.text

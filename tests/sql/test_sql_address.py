@@ -69,7 +69,7 @@ def test_a_relative_file_stays_the_same_one_when_the_process_moves(
 def test_any_name_of_a_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
     with opened(tmp_path / name) as backend:
         post(backend)
-        assert backend.count() == 1
+        assert backend.jobs.count() == 1
     assert (tmp_path / name).is_file()
 
 

@@ -19,7 +19,7 @@ def make(backend: SqliteBackend, state: JobState) -> JobRow:
     if state in (JobState.CLAIMED, JobState.COMPLETE):
         row = claimed(backend)
     if state is JobState.COMPLETE:
-        backend.consume([consumption(row)])
+        backend.jobs.consume([consumption(row)])
     return row
 
 
@@ -56,7 +56,7 @@ def test_a_contradiction_is_found_and_mended(
     assert backend.maintenance.audit(False) == [found]
     assert [finding.repaired for finding in backend.maintenance.audit(True)] == [True]
     assert backend.maintenance.audit(False) == []
-    seen, other = backend.read([row.uuid, good.uuid])
+    seen, other = backend.jobs.read([row.uuid, good.uuid])
     assert seen is not None
     assert seen.state is afterwards
     assert (seen.owner is not None) == (afterwards in (JobState.CLAIMED, JobState.COMPLETE))
@@ -69,7 +69,7 @@ def test_a_complete_job_without_an_end_of_its_retention_is_let_go(path: Path, ba
     (found,) = backend.maintenance.audit(True)
     assert "remembered for ever" in found.problem
     assert backend.maintenance.audit(False) == []
-    assert backend.read([row.uuid]) == [None]
+    assert backend.jobs.read([row.uuid]) == [None]
 
 
 def test_lines_of_no_job_are_found_and_dropped(path: Path, backend: SqliteBackend) -> None:
@@ -78,7 +78,7 @@ def test_lines_of_no_job_are_found_and_dropped(path: Path, backend: SqliteBacken
     (found,) = backend.maintenance.audit(True)
     assert (found.uuid, found.problem) == (None, "1 lines of history belong to no job")
     assert backend.maintenance.audit(False) == []
-    assert len(backend.history(row.uuid)) == 1
+    assert len(backend.jobs.history(row.uuid)) == 1
 
 
 def test_a_row_whose_state_is_none_holds_nobody_up_and_keeps_its_key_free(path: Path, backend: SqliteBackend) -> None:
@@ -86,7 +86,7 @@ def test_a_row_whose_state_is_none_holds_nobody_up_and_keeps_its_key_free(path: 
     run_sql(path, "UPDATE jobboard_jobs SET state = 9, due_at = 1.0")
     other = post(backend, key="k")
     assert [row.uuid for row in claim_next(backend, limit=5)] == [other.uuid]
-    (seen,) = backend.read([lost.uuid])
+    (seen,) = backend.jobs.read([lost.uuid])
     assert seen is not None
     assert seen.state is JobState.TRASHED
     assert backend.maintenance.audit(False) == []

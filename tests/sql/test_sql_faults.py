@@ -145,16 +145,16 @@ def test_a_lock_that_is_held_for_longer_than_the_busy_timeout(path: Path, backen
         assert next_line(process) == "locked"
         began = time.monotonic()
         with pytest.raises(BoardUnavailable, match="locked by another process.*raise busy_timeout") as caught:
-            backend.consume([consumption(row)])
+            backend.jobs.consume([consumption(row)])
         assert 0.1 <= time.monotonic() - began < 4.0
         assert not isinstance(caught.value, ReplyLost)
         # Who only reads isn't in the way, and sees that nothing was changed.
-        (seen,) = backend.read([row.uuid])
+        (seen,) = backend.jobs.read([row.uuid])
         assert seen is not None
         assert seen.state is JobState.CLAIMED
         say(process)
         assert next_line(process) == "free"
-    assert backend.consume([consumption(row)]) == [Verdict.DONE]
+    assert backend.jobs.consume([consumption(row)]) == [Verdict.DONE]
 
 
 def test_a_lock_that_is_let_go_within_the_busy_timeout_is_waited_for(path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_lock_that_is_let_go_within_the_busy_timeout_is_waited_for(path: Path)
         assert next_line(process) == "locked"
         say(process)
         post(backend)
-        assert backend.count() == 1
+        assert backend.jobs.count() == 1
 
 
 def test_the_timeout_of_opening_is_not_that_of_the_work(path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_board_that_is_there_is_opened_without_a_lock(path: Path) -> None:
     with other_process(HOLD_THE_LOCK, path) as process:
         assert next_line(process) == "locked"
         with opened(path) as backend:
-            assert (backend.count(), backend.database.found_version) == (0, str(schema.VERSION))
+            assert (backend.jobs.count(), backend.database.found_version) == (0, str(schema.VERSION))
 
 
 def test_opening_gives_up_after_its_timeout(path: Path) -> None:
@@ -211,8 +211,8 @@ def test_a_full_disk_changes_nothing_and_passes(path: Path, backend: SqliteBacke
     (pages,) = backend.database._writer.get().execute("PRAGMA page_count").fetchone()
     backend.database._writer.get().execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(BoardUnavailable, match="the disk is full; make room"):
-        backend.post([posting(), posting(body=b"x" * 500_000)])
-    assert backend.count() == 1
+        backend.jobs.post([posting(), posting(body=b"x" * 500_000)])
+    assert backend.jobs.count() == 1
     assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
     backend.database._writer.get().execute("PRAGMA max_page_count=1000000")
     assert claimed(backend).uuid == row.uuid
@@ -228,7 +228,7 @@ def test_a_file_that_is_damaged(path: Path) -> None:
 
     def work() -> None:
         with opened(path) as backend:
-            backend.stats()
+            backend.jobs.stats()
             claimed(backend)
 
     with pytest.raises(BoardUnavailable, match="is damaged; restore it from a backup"):
@@ -244,7 +244,7 @@ def test_a_table_that_is_gone(path: Path, backend: SqliteBackend) -> None:
 def test_closed_means_closed(path: Path) -> None:
     with opened(path) as backend:
         database = backend.database
-    for call in (backend.count, lambda: backend.waiter(None), lambda: post(backend)):
+    for call in (backend.jobs.count, lambda: backend.waiter(None), lambda: post(backend)):
         with pytest.raises(BoardUnavailable, match=r"call connect\(\)"):
             call()
     with pytest.raises(BoardUnavailable, match=r"call connect\(\)"), database.write():
@@ -264,6 +264,6 @@ def test_numbers_that_no_column_holds_are_no_errors_of_sqlite(backend: SqliteBac
     row = post(backend, max_attempts=10**30)
     assert claimed(backend).uuid == row.uuid
     forged = Fence(row.uuid, "alice", 10**30)
-    assert backend.consume([Consumption(forged, None, 1.0)]) == [Lost(JobState.CLAIMED, "alice")]
-    assert backend.release(row.uuid, 10**30, "why") is Verdict.LOST
-    assert backend.consume([Consumption(fence_of(backend.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]
+    assert backend.jobs.consume([Consumption(forged, None, 1.0)]) == [Lost(JobState.CLAIMED, "alice")]
+    assert backend.jobs.release(row.uuid, 10**30, "why") is Verdict.LOST
+    assert backend.jobs.consume([Consumption(fence_of(backend.jobs.read([row.uuid])[0]), None, 1.0)]) == [Verdict.DONE]  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def use_in_child(backend: SqliteBackend) -> None:
     assert not backend.connected
-    for call in (backend.count, lambda: post(backend), lambda: claimed(backend)):
+    for call in (backend.jobs.count, lambda: post(backend), lambda: claimed(backend)):
         with pytest.raises(BoardUnavailable, match=r"call connect\(\) in this one"):
             call()
 
@@ -53,7 +53,7 @@ def test_a_child_leaves_its_parents_connections_alone(path: Path, work: Callable
         post(backend)
         row = claimed(backend)
         assert in_child(lambda: work(backend)) == 0
-        assert backend.consume([consumption(row)]) == [Verdict.DONE]
+        assert backend.jobs.consume([consumption(row)]) == [Verdict.DONE]
         post(backend)
     assert run_sql(path, "PRAGMA integrity_check") == [("ok",)]
 
@@ -98,7 +98,7 @@ def test_what_a_child_posts_after_its_parent_has_closed_is_kept(path: Path) -> N
         closed_by_parent.set()
         assert code.result(DEADLINE) == 0
     with opened(path) as backend:
-        assert backend.count() == 7
+        assert backend.jobs.count() == 7
 
 
 @FORKS
@@ -107,7 +107,7 @@ def test_a_fork_waits_for_the_end_of_a_transaction(path: Path) -> None:
         with backend.database.write():
             code = threads.submit(in_child, lambda: open_in_child(backend))
         assert code.result(DEADLINE) == 0
-        assert backend.count() == 1
+        assert backend.jobs.count() == 1
 
 
 @FORKS

@@ -140,11 +140,11 @@ def stock(backend: SqliteBackend, count: int) -> None:
     """Add so many jobs of each state, of three names, and schedules for later."""
     names = ("a", "b", "c")
     fill(backend, 3 * count, *names)
-    backend.trash([Trashing(row.uuid, fence_of(row)) for row in claim_next(backend, limit=count)])
-    backend.consume([consumption(row) for row in claim_next(backend, limit=count)])
+    backend.jobs.trash([Trashing(row.uuid, fence_of(row)) for row in claim_next(backend, limit=count)])
+    backend.jobs.consume([consumption(row) for row in claim_next(backend, limit=count)])
     claim_next(backend, limit=count, expiry=3600.0)
     fill(backend, count, *names)
-    backend.post([posting(names[n % 3], delay=3600.0 + n) for n in range(count)])
+    backend.jobs.post([posting(names[n % 3], delay=3600.0 + n) for n in range(count)])
     with closing(sqlite3.connect(backend.database.path)) as connection, connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(jobboard_schedules)")]
         copied = ", ".join({"id": "id || n", "next_at": "next_at + n"}.get(name, name) for name in columns)
@@ -163,7 +163,7 @@ def test_no_statement_takes_more_steps_beside_a_larger_backlog(backend: SqliteBa
     # More than the largest page of any of them.
     stock(backend, 1100)
     job = post(backend, "b", key="k")
-    assert backend.claim(job.uuid, ClaimRequest("alice", "c", 3600.0)) is not None
+    assert backend.jobs.claim(job.uuid, ClaimRequest("alice", "c", 3600.0)) is not None
     stock(backend, 100)
     few = step_counts(backend, job)
     stock(backend, 5000)
@@ -213,7 +213,7 @@ def test_a_claim_takes_as_many_steps_from_ten_thousand_as_from_a_thousand(
 
     def cost() -> int:
         return steps_of(
-            backend.database._writer.get(), lambda: backend.consume([consumption(claimed(backend, names=names))])
+            backend.database._writer.get(), lambda: backend.jobs.consume([consumption(claimed(backend, names=names))])
         )
 
     few = max(cost() for _ in range(3))
@@ -227,8 +227,8 @@ def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_an
     backend: SqliteBackend,
 ) -> None:
     def fill_both(count: int) -> None:
-        backend.post([posting("paused") for _ in range(count)])
-        backend.post([posting("later", delay=60.0 + number) for number in range(count)])
+        backend.jobs.post([posting("paused") for _ in range(count)])
+        backend.jobs.post([posting("later", delay=60.0 + number) for number in range(count)])
 
     backend.maintenance.pause("paused")
     with backend.waiter(frozenset({"paused", "later"})) as some, backend.waiter(None) as any_name:
@@ -244,7 +244,7 @@ def test_a_later_page_takes_no_more_steps_than_the_first(backend: SqliteBackend)
     cursors: list[object | None] = [None]
 
     def turn() -> None:
-        cursors.append(backend.page([JobState.UNCLAIMED], None, cursors[-1], 100).cursor)
+        cursors.append(backend.jobs.page([JobState.UNCLAIMED], None, cursors[-1], 100).cursor)
 
     costs = [steps_of(backend.database._reader.get(), turn) for _ in range(40)]
     assert max(costs) <= min(costs) * 1.2
@@ -281,15 +281,15 @@ def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sen
             rows[:] = claim_next(backend, limit=size)
 
         work: dict[str, Callable[[], object]] = {
-            "post": lambda: backend.post([posting() for _ in range(size)]),
+            "post": lambda: backend.jobs.post([posting() for _ in range(size)]),
             "claim_next": claim,
-            "extend": lambda: backend.extend([renewal(row) for row in rows]),
-            "abandon": lambda: backend.abandon([back(row) for row in rows]),
-            "a page": lambda: backend.page([JobState.UNCLAIMED], None, None, size + 1),
-            "stats": backend.stats,
+            "extend": lambda: backend.jobs.extend([renewal(row) for row in rows]),
+            "abandon": lambda: backend.jobs.abandon([back(row) for row in rows]),
+            "a page": lambda: backend.jobs.page([JobState.UNCLAIMED], None, None, size + 1),
+            "stats": backend.jobs.stats,
             "claim_next again": claim,
-            "read": lambda: backend.read([row.uuid for row in rows]),
-            "consume": lambda: backend.consume([consumption(row) for row in rows]),
+            "read": lambda: backend.jobs.read([row.uuid for row in rows]),
+            "consume": lambda: backend.jobs.consume([consumption(row) for row in rows]),
         }
         numbers = {}
         for what, call in work.items():
@@ -309,22 +309,22 @@ def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sen
 
 
 def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBackend) -> None:
-    backend.post([posting() for _ in range(5000)])
+    backend.jobs.post([posting() for _ in range(5000)])
     rows = claim_next(backend, limit=5000)
     assert len({row.uuid for row in rows}) == 5000
-    assert {verdict.name for verdict in backend.consume([consumption(row) for row in rows])} == {"DONE"}
-    assert None not in backend.read([row.uuid for row in rows])
+    assert {verdict.name for verdict in backend.jobs.consume([consumption(row) for row in rows])} == {"DONE"}
+    assert None not in backend.jobs.read([row.uuid for row in rows])
 
 
 def test_nothing_large_is_read_to_settle_or_end(backend: SqliteBackend) -> None:
     assert "body" not in job_statements.OVERDUE.on(DIALECT)[0].split("WHERE")[0].replace("NULL AS body", "")
     for end in (
-        lambda row: backend.abandon([back(row)]),
-        lambda row: backend.trash([Trashing(row.uuid, fence_of(row))]),
+        lambda row: backend.jobs.abandon([back(row)]),
+        lambda row: backend.jobs.trash([Trashing(row.uuid, fence_of(row))]),
     ):
         row = post(backend, body=b"large")
         end(claimed(backend))
-        (found,) = backend.read([row.uuid])
+        (found,) = backend.jobs.read([row.uuid])
         assert found is not None
         assert found.body == b"large"
-        backend.cancel([row.uuid])
+        backend.jobs.cancel([row.uuid])

@@ -31,7 +31,7 @@ def test_a_step_posts_tells_and_moves_on_once(backend: SqliteBackend, tmp_path: 
     first = step("nightly", None, "a", 7.0, postings=(fired,), events=(told,))
     assert backend.schedules.step([first]) == [Verdict.DONE]
     assert backend.schedules.step([first]) == [Verdict.REPEATED]
-    assert (backend.count(), backend.schedules.read(["nightly", "none"])) == (1, [first.row, None])
+    assert (backend.jobs.count(), backend.schedules.read(["nightly", "none"])) == (1, [first.row, None])
     loose = "SELECT uuid, who, reason FROM jobboard_journal WHERE job IS NULL"
     assert run_sql(tmp_path / "jobs.db", loose) == [(fired.uuid, "nightly", "late")]
 
@@ -40,7 +40,7 @@ def test_a_step_from_a_version_that_is_not_there_changes_nothing(backend: Sqlite
     backend.schedules.step([step("nightly", None, "a")])
     late = [step("nightly", "z", "b", postings=(posting(),)), step("nightly", None, "c"), step("none", "a", "b")]
     assert backend.schedules.step(late) == [Verdict.LOST] * 3
-    assert (backend.count(), backend.schedules.read(["nightly"])[0]) == (0, step("nightly", None, "a").row)
+    assert (backend.jobs.count(), backend.schedules.read(["nightly"])[0]) == (0, step("nightly", None, "a").row)
 
 
 def test_a_deletion_is_repeated_harmlessly(backend: SqliteBackend) -> None:
@@ -55,7 +55,7 @@ def test_a_job_that_cannot_be_replaced_does_not_hold_up_the_step(backend: Sqlite
     claimed(backend)
     fired = (posting(), posting(key="k", if_exists=IfExists.REPLACE))
     assert backend.schedules.step([step("nightly", None, "a", postings=fired)]) == [Verdict.DONE]
-    assert backend.count() == 1
+    assert backend.jobs.count() == 1
 
 
 def test_what_is_due_comes_in_order_with_the_time_until_the_next(backend: SqliteBackend) -> None:

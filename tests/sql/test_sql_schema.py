@@ -49,7 +49,7 @@ def test_a_file_is_opened_again_with_what_is_in_it(path: Path) -> None:
     with opened(path) as backend:
         row = post(backend)
     with opened(path) as backend:
-        assert backend.read([row.uuid]) == [row]
+        assert backend.jobs.read([row.uuid]) == [row]
 
 
 def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) 
     run_sql(path, "DROP TABLE jobboard_book_entries")
     run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with opened(path) as backend:
-        assert backend.read([row.uuid]) == [row]
+        assert backend.jobs.read([row.uuid]) == [row]
         step = ScheduleStep("nightly", None, ScheduleRow("nightly", "a", 0.0, b"body"))
         assert backend.schedules.step([step]) == [Verdict.DONE]
         assert backend.books.save(BookSave(row.uuid, "1", None, b"", {"a": b"1"})) is SaveOutcome.SAVED
@@ -79,7 +79,7 @@ def test_two_boards_of_one_file_share_nothing(path: Path) -> None:
         row = post(one, key="k")
         assert post(two, key="k").uuid != row.uuid
         one.maintenance.pause(None)
-        assert (two.read([row.uuid]), two.maintenance.paused(), two.count()) == ([None], frozenset(), 1)
+        assert (two.jobs.read([row.uuid]), two.maintenance.paused(), two.jobs.count()) == ([None], frozenset(), 1)
 
 
 @pytest.mark.parametrize("change", ["state = 5", "state = -2", "state = 'gone'", "rank = 0", "rank = 'best'"])
@@ -115,7 +115,7 @@ def test_processes_that_make_the_file_at_the_same_time_all_succeed(path: Path) -
             say(process)
         assert [next_line(process) for process in crowd] == ["done"] * 6
     with opened(path) as backend:
-        assert backend.count() == 6
+        assert backend.jobs.count() == 6
         assert backend.maintenance.audit(False) == []
 
 

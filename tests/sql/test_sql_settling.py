@@ -22,7 +22,7 @@ def test_one_transaction_moves_no_more_than_its_bound(
         run_sql(tmp_path / "jobs.db", f"UPDATE jobboard_jobs SET due_at = 1, {state}")
         for _ in range(3):
             assert len(claim_next(backend)) == 1
-        assert (backend.stats().unclaimed, _due(backend)) == (OVERDUE - 3, 0)
+        assert (backend.jobs.stats().unclaimed, _due(backend)) == (OVERDUE - 3, 0)
 
 
 def test_rows_that_are_due_by_mistake_hold_up_nobody(tmp_path: Path) -> None:

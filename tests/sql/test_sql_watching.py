@@ -99,7 +99,7 @@ def test_listeners_hear_of_posts_after_a_backup_was_written_into_the_file(path: 
         file.backup(copy)
         # So many that the journal does not come as far again while this test waits.
         for _ in range(10):
-            backend.post([posting() for _ in range(1000)])
+            backend.jobs.post([posting() for _ in range(1000)])
         heard: list[str | None] = []
         unlisten = backend.listen(lambda event: heard.append(event.uuid), EVERY)
         last = post(backend).uuid
@@ -139,7 +139,7 @@ def test_a_post_of_another_process_is_seen_within_fifty_milliseconds(
             say(process, "post")
             posted = float(next_line(process))
             delays.append(seen.result(DEADLINE) - posted)
-            backend.consume([consumption(claimed(backend))])
+            backend.jobs.consume([consumption(claimed(backend))])
         say(process, "stop")
     # A busy machine takes longer for some.
     assert sorted(delays)[2] < 0.05
@@ -220,7 +220,7 @@ def test_what_changes_nothing_wakes_nobody(backend: SqliteBackend) -> None:
     backend.maintenance.resume("resize")
     backend.books.destroy("none")
     backend.maintenance.tidy(100)
-    backend.cancel([posting().uuid])
+    backend.jobs.cancel([posting().uuid])
     assert told == []
 
 
@@ -284,11 +284,11 @@ def test_own_events_and_those_of_others_are_told_once_and_in_order(path: Path, b
     backend.listen(events.append, EVERY)
     with opened(path) as other:
         row = post(other)
-        backend.consume([consumption(claimed(backend))])
+        backend.jobs.consume([consumption(claimed(backend))])
         row = claimed(backend)
-        other.extend([renewal(row)])
+        other.jobs.extend([renewal(row)])
         other.maintenance.pause("resize")
-        other.cancel([row.uuid])
+        other.jobs.cancel([row.uuid])
     eventually(lambda: len(events) >= 7)
     assert kinds_of(events) == ["POSTED", "CLAIMED", "CONSUMED", "CLAIMED", "EXTENDED", "PAUSED", "CANCEL_ASKED"]
     assert [event.uuid for event in events[3:]] == [row.uuid, row.uuid, None, row.uuid]
@@ -303,9 +303,9 @@ def test_own_claims_are_read_at_once_only_for_who_wants_to_hear_of_them(
     monkeypatch.setattr(backend.change_notifier, "_interrupt", lambda: interrupts.append("interrupted"))
     row = post(backend)
     assert interrupts.pop() == "interrupted"
-    backend.extend([renewal(claimed(backend))])
+    backend.jobs.extend([renewal(claimed(backend))])
     assert interrupts == []
-    backend.cancel([row.uuid])
+    backend.jobs.cancel([row.uuid])
     assert interrupts.pop() == "interrupted"
     backend.listen(lambda event: None, frozenset({EventKind.CLAIMED}))
     interrupts.clear()
@@ -341,8 +341,8 @@ def test_a_purged_job_is_told_by_its_name(backend: SqliteBackend) -> None:
     events: list[JobEvent] = []
     backend.listen(events.append, frozenset({EventKind.PURGED}))
     row = post(backend)
-    backend.trash([Trashing(row.uuid, None)])
-    backend.purge([row.uuid])
+    backend.jobs.trash([Trashing(row.uuid, None)])
+    backend.jobs.purge([row.uuid])
     eventually(lambda: events)
     assert (events[0].uuid, events[0].name) == (row.uuid, "resize")
 
@@ -358,7 +358,7 @@ def test_a_line_that_nobody_can_read_stops_nothing(path: Path, backend: SqliteBa
     post(backend)
     eventually(lambda: events)
     assert kinds_of(events) == ["POSTED"]
-    assert backend.history(row.uuid) == []
+    assert backend.jobs.history(row.uuid) == []
 
 
 def test_a_listener_may_end_itself_and_one_that_fails_harms_no_other(backend: SqliteBackend) -> None:
@@ -410,5 +410,5 @@ def test_a_backend_can_be_opened_again(path: Path) -> None:
         post(backend)
         with backend.waiter(None) as waiter:
             assert waiter.ready_in() == 0.0
-        assert backend.count() == count
+        assert backend.jobs.count() == count
         backend.close()

@@ -68,7 +68,7 @@ def test_who_waits_gets_the_job_with_the_claim(backend: SqliteBackend, poster: S
         assert began < since < time.monotonic()
         assert kinds_of(poster, job) == ["POSTED", "CLAIMED"]
         assert waiter.claimed() == ([], float("inf"))
-        assert [verdict.name for verdict in backend.consume([consumption(row, who="idle")])] == ["DONE"]
+        assert [verdict.name for verdict in backend.jobs.consume([consumption(row, who="idle")])] == ["DONE"]
 
 
 def test_its_tokens_grow_as_those_of_any_other_claim(backend: SqliteBackend, poster: SqliteBackend) -> None:
@@ -78,7 +78,7 @@ def test_its_tokens_grow_as_those_of_any_other_claim(backend: SqliteBackend, pos
             job = post(poster)
             [row], _ = waiter.claimed()
             assert (row.uuid, row.sequence) == (job.uuid, job.sequence)
-            poster.release(row.uuid, row.token, "broken")
+            poster.jobs.release(row.uuid, row.token, "broken")
             [again] = claim_next(backend)
             tokens += [row.token, again.token]
             assert again.token > row.token
@@ -194,7 +194,7 @@ def test_a_poster_that_is_killed_at_its_commit(
             assert process.wait(60) == -signal.SIGKILL
         assert requests(poster) == []
         claimed = uuids_of(waiter)
-        assert len(claimed) == (when == "after") == poster.count()
+        assert len(claimed) == (when == "after") == poster.jobs.count()
         # After that it goes on as before.
         put_another(waiter)
         job = post(poster)
@@ -213,7 +213,7 @@ def test_a_commit_that_fails_wakes_who_waits(
             with pytest.raises(BoardUnavailable):
                 post(poster)
         waiter.wait(60)
-        assert (uuids_of(waiter), poster.count()) == ([], 0)
+        assert (uuids_of(waiter), poster.jobs.count()) == ([], 0)
         assert waiter.ready_in() is None
         assert len(requests(poster)) == 1
 
@@ -221,10 +221,10 @@ def test_a_commit_that_fails_wakes_who_waits(
 def test_a_repeated_post_claims_nothing(backend: SqliteBackend, poster: SqliteBackend) -> None:
     new = posting()
     with armed(backend) as waiter:
-        poster.post([new])
+        poster.jobs.post([new])
         [row], _ = waiter.claimed()
         put_another(waiter)
-        [again] = poster.post([new])
+        [again] = poster.jobs.post([new])
         assert (again.outcome, again.row.token) == (PostOutcome.SAME, row.token)
         assert uuids_of(waiter) == []
     assert kinds_of(poster, row) == ["POSTED", "CLAIMED"]
@@ -316,7 +316,7 @@ def test_boards_of_one_file_claim_nothing_of_each_other(path: Path, backend: Sql
 def test_a_job_that_was_ready_before_is_claimed_first(backend: SqliteBackend, poster: SqliteBackend) -> None:
     with armed(backend, "resize", "other") as waiter:
         # One that a batch has brought is left to whoever claims first.
-        poster.post([posting("other"), posting("nobody's")])
+        poster.jobs.post([posting("other"), posting("nobody's")])
         later = post(poster)
         assert read(poster, later).state is JobState.UNCLAIMED
         waiter.wait(60)

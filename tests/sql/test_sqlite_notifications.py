@@ -91,7 +91,7 @@ def wait_for_posts(backend: SqliteBackend, threads: ThreadPoolExecutor, posts: S
             seen = threads.submit(until_ready, waiter)
             post_one()
             seen.result(DEADLINE)
-            backend.consume([consumption(claimed(backend))])
+            backend.jobs.consume([consumption(claimed(backend))])
 
 
 @pytest.mark.usefixtures("never_polls")
@@ -176,10 +176,10 @@ def test_one_notification_wakes_every_reader_once(path: Path) -> None:
 
 def test_only_what_makes_a_job_claimable_notifies(path: Path, backend: SqliteBackend) -> None:
     reader = Reader(path)
-    backend.post([posting(), posting()])
+    backend.jobs.post([posting(), posting()])
     assert reader.is_notified()
     row = claimed(backend)
-    backend.consume([consumption(row)])
+    backend.jobs.consume([consumption(row)])
     assert not reader.is_notified()
     reader.close()
 

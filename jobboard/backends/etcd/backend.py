@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jobboard.backends import rows as data
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.etcd.arrivals import Arrivals
@@ -30,10 +29,9 @@ from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.schedules import Schedules
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
+from jobboard.backends.roles import join_jobs
 from jobboard.backends.timelimit import time_limit
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 T = TypeVar("T")
 
@@ -74,15 +72,15 @@ class EtcdBackend(Backend):
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
         self.maintenance = maintenance = Maintenance(connection, participants, Audit(connection, reader, expiry))
-        self._posting = Posting(connection, reader, expiry)
+        posting = Posting(connection, reader, expiry)
         arrivals = Arrivals()
         self._claiming = Claiming(
             connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
         change = ReadModifyWrite(connection, expiry, writer, self._lost_leases)
-        self._jobs = Jobs(connection, self._leases, change)
-        self._reading = Reading(connection, reader, expiry, self._queue)
-        self.schedules = Schedules(connection, self._posting)
+        reading = Reading(connection, reader, expiry, self._queue)
+        self.jobs = join_jobs(posting, self._claiming, Jobs(connection, self._leases, change), reading)
+        self.schedules = Schedules(connection, posting)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
 
@@ -129,88 +127,10 @@ class EtcdBackend(Backend):
     def seconds_until(self, moment: float) -> float:
         return moment - self.connection.latest()
 
-    # -- producers and owners --------------------------------------------------------------------------------------
-
-    def post(self, rows: Sequence[data.NewJob]) -> list[data.Posted]:
-        return self._posting.post(rows)
-
-    def cancel(
-        self, uuids: Sequence[str], by: str | None = None, reason: str | None = None
-    ) -> list[data.CancelOutcome]:
-        return self._jobs.cancel(uuids, by, reason)
-
-    def claim(self, uuid: str, claim: data.ClaimRequest) -> data.JobRow | None:
-        return self._claiming.claim(uuid, claim)
-
-    def claim_next(self, claim: data.ClaimRequest, names: frozenset[str] | None, limit: int) -> list[data.JobRow]:
-        return self._claiming.claim_next(claim, names, limit)
-
-    def claimed_under(self, claim_id: str) -> list[data.JobRow]:
-        return self._claiming.claimed_under(claim_id)
-
-    def extend(self, renewals: Sequence[data.Extension]) -> list[data.ClaimAnswer]:
-        return self._jobs.extend(renewals)
-
-    def consume(self, ends: Sequence[data.Consumption]) -> list[data.ClaimAnswer]:
-        return self._jobs.consume(ends)
-
-    def abandon(self, ends: Sequence[data.Abandonment]) -> list[data.ClaimAnswer]:
-        return self._jobs.abandon(ends)
-
-    def trash(self, ends: Sequence[data.Trashing]) -> list[data.ClaimAnswer]:
-        return self._jobs.trash(ends)
-
-    def checkpoint(self, fence: data.Fence, state: bytes) -> data.ClaimAnswer:
-        return self._jobs.checkpoint(fence, state)
-
     # -- reading, waiting and events -------------------------------------------------------------------------------
-
-    def read(self, uuids: Sequence[str]) -> list[data.JobRow | None]:
-        return self._reading.read(uuids)
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._reading.history(uuid)
-
-    def find(self, name: str, key: str) -> data.JobRow | None:
-        return self._reading.find(name, key)
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> data.Page:
-        return self._reading.page(states, names, cursor, size)
-
-    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> data.Page:
-        return self._reading.claimable(names, cursor, size)
-
-    def stats(self) -> BoardStats:
-        return self._reading.stats()
-
-    def count(self) -> int:
-        return self._reading.count()
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return self._subscriptions.waiter(names)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._subscriptions.listen(tell, kinds)
-
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    def release(self, uuid: str, token: int, reason: str) -> data.Verdict:
-        return self._jobs.release(uuid, token, reason)
-
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[data.Verdict]:
-        return self._jobs.run_now(uuids, by, reason)
-
-    def reprioritize(
-        self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None
-    ) -> list[data.Verdict]:
-        return self._jobs.reprioritize(uuids, priority, by, reason)
-
-    def restore(
-        self, uuids: Sequence[str], by: str | None = None, reason: str | None = None
-    ) -> list[data.TrashOutcome]:
-        return self._jobs.restore(uuids, by, reason)
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[data.TrashOutcome]:
-        return self._jobs.purge(uuids, by, reason)

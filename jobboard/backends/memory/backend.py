@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -16,25 +16,8 @@ from jobboard.backends.memory.maintenance import Maintenance
 from jobboard.backends.memory.registry import store_of
 from jobboard.backends.memory.schedules import Schedules
 from jobboard.backends.memory.subscriptions import Subscriptions
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.backends.roles import join_jobs
+from jobboard.events import EventKind, JobEvent
 
 
 class MemoryBackend(Backend):
@@ -59,9 +42,9 @@ class MemoryBackend(Backend):
         #: What all clients of this board share; look at it and change it under its lock only.
         self.store = store_of(_space_of(address), board)
         self._client = client = MemoryClient(self.store)
-        self._jobs = Jobs(client)
-        self._job_reader = JobReader(client)
-        self.schedules = Schedules(client, self._jobs)
+        jobs = Jobs(client)
+        self.jobs = join_jobs(jobs, JobReader(client))
+        self.schedules = Schedules(client, jobs)
         self.entities = Entities(client)
         self.books = Books(client)
         self.maintenance = Maintenance(client)
@@ -82,73 +65,6 @@ class MemoryBackend(Backend):
 
     def now(self) -> float:
         return self.store.clock()
-
-    # -- jobs ------------------------------------------------------------------------------------------------------
-
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return self._jobs.post(rows)
-
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        return self._jobs.cancel(uuids, by, reason)
-
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        return self._jobs.claim(uuid, claim)
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return self._jobs.claim_next(claim, names, limit)
-
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        return self._jobs.claimed_under(claim_id)
-
-    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._jobs.extend(renewals)
-
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._jobs.consume(ends)
-
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._jobs.abandon(ends)
-
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._jobs.trash(ends)
-
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return self._jobs.checkpoint(fence, state)
-
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._jobs.release(uuid, token, reason)
-
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._jobs.run_now(uuids, by, reason)
-
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._jobs.reprioritize(uuids, priority, by, reason)
-
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._jobs.restore(uuids, by, reason)
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._jobs.purge(uuids, by, reason)
-
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        return self._job_reader.read(uuids)
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._job_reader.history(uuid)
-
-    def find(self, name: str, key: str) -> JobRow | None:
-        return self._job_reader.find(name, key)
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        return self._job_reader.page(states, names, cursor, size)
-
-    def stats(self) -> BoardStats:
-        return self._job_reader.stats()
-
-    def count(self) -> int:
-        return self._job_reader.count()
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

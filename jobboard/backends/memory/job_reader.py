@@ -51,6 +51,12 @@ class JobReader:
             rows = [self._store.by_sequence[sequence_of(place)].copy() for place in places]
             return Page(rows, places[-1] if len(places) == size else None)
 
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        paused = frozenset(self._store.paused)
+        if None in paused:
+            return Page([], None)
+        return self.page({JobState.UNCLAIMED}, names, cursor, size).without(paused)
+
     def stats(self) -> BoardStats:
         with self._lock:
             now = self._begin()

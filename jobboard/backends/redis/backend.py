@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -28,27 +28,9 @@ from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.schedules import Schedules
 from jobboard.backends.redis.topology import Topology
 from jobboard.backends.redis.waiting import Waiters
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 SOCKET_TIMEOUT = 5.0
 
@@ -85,13 +67,13 @@ class RedisBackend(Backend):
         self._pool = ConnectionPool(topology, timeout, reply_timeout=timeout + wanted.milliseconds / 1000)
         self.client = RedisClient(self._pool, board, self.key, wanted, timeout)
         self._checks = ServerChecks(self.client, self._pool, wanted, allow_eviction)
-        self._jobs = Jobs(self.client)
+        self.jobs = jobs = Jobs(self.client)
         self.schedules = Schedules(self.client)
         self.entities = Entities(self.client)
         self.books = Books(self.client)
         self.maintenance = Maintenance(self.client, self._checks)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
-        self._waiters = Waiters(self.client, self._subscriptions, self._jobs.claimed_under)
+        self._waiters = Waiters(self.client, self._subscriptions, jobs.claimed_under)
         self._is_open = False
 
     def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:
@@ -170,76 +152,6 @@ class RedisBackend(Backend):
 
     def now(self) -> float:
         return float(self.client.read("now")[1]) / 1e6
-
-    # -- jobs ------------------------------------------------------------------------------------------------------
-
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return self._jobs.post(rows)
-
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        return self._jobs.cancel(uuids, by, reason)
-
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        return self._jobs.claim(uuid, claim)
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return self._jobs.claim_next(claim, names, limit)
-
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        return self._jobs.claimed_under(claim_id)
-
-    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._jobs.extend(renewals)
-
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._jobs.consume(ends)
-
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._jobs.abandon(ends)
-
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._jobs.trash(ends)
-
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return self._jobs.checkpoint(fence, state)
-
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._jobs.release(uuid, token, reason)
-
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._jobs.run_now(uuids, by, reason)
-
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._jobs.reprioritize(uuids, priority, by, reason)
-
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._jobs.restore(uuids, by, reason)
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._jobs.purge(uuids, by, reason)
-
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        return self._jobs.read(uuids)
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._jobs.history(uuid)
-
-    def find(self, name: str, key: str) -> JobRow | None:
-        return self._jobs.find(name, key)
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        return self._jobs.page(states, names, cursor, size)
-
-    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        return self._jobs.claimable(names, cursor, size)
-
-    def stats(self) -> BoardStats:
-        return self._jobs.stats()
-
-    def count(self) -> int:
-        return self._jobs.count()
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

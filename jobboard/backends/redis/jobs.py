@@ -20,6 +20,7 @@ from jobboard.backends.redis.codec import (
     span,
     text_of,
 )
+from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -50,7 +51,7 @@ _CANCEL_OUTCOMES = {outcome.name.encode(): outcome for outcome in CancelOutcome}
 _TRASH_OUTCOMES = {outcome.name.encode(): outcome for outcome in TrashOutcome}
 
 
-class Jobs:
+class Jobs(JobStore):
     """The jobs of one board."""
 
     def __init__(self, client: RedisClient) -> None:

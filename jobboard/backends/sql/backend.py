@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Waiter
-from jobboard.backends.roles import forward_roles
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
+from jobboard.backends.roles import forward_roles, join_jobs
 from jobboard.backends.sql.books import Books
 from jobboard.backends.sql.change_notifier import ChangeNotifier, SqlWaiter
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs
@@ -36,9 +20,7 @@ from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.schedules import Schedules
 from jobboard.errors import BoardUnavailable
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 D = TypeVar("D", bound=Database)
 P = ParamSpec("P")
@@ -60,112 +42,30 @@ class Operations:
         reading: Callable[[Any], Reading] = Reading,
     ) -> None:
         self.transactions = transactions
-        self.posting = posting(transactions)
-        self.claiming = claiming(transactions)
-        self.claimed_jobs = claimed_jobs(transactions)
         self.reading = reading(transactions)
         self.maintenance = Maintenance(transactions)
+        self.jobs = join_jobs(
+            posting(transactions), claiming(transactions), claimed_jobs(transactions), self.reading, self.maintenance
+        )
         self.entities = Entities(transactions)
         self.books = Books(transactions)
         self.schedules = Schedules(transactions)
 
 
-class OperationsBackend(Backend):
-    """Calls the collaborators, one for each method of the seam."""
-
-    @property
-    def operations(self) -> Operations:
-        """The collaborators.
-
-        :raises BoardUnavailable: the board is closed.
-        """
-        raise NotImplementedError
-
-    def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one operation of a collaborator."""
-        return operation(*args, **kwargs)
-
-    # -- posting ---------------------------------------------------------------------------------------------------
-
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return self._run(self.operations.posting.post, rows)
-
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        return self._run(self.operations.posting.cancel, uuids, by, reason)
-
-    # -- claiming --------------------------------------------------------------------------------------------------
-
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        return self._run(self.operations.claiming.claim, uuid, claim)
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return self._run(self.operations.claiming.claim_next, claim, names, limit)
-
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        return self._run(self.operations.claiming.claimed_under, claim_id)
-
-    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._run(self.operations.claimed_jobs.extend, renewals)
-
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._run(self.operations.claimed_jobs.consume, ends)
-
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._run(self.operations.claimed_jobs.abandon, ends)
-
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._run(self.operations.claimed_jobs.trash, ends)
-
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return self._run(self.operations.claimed_jobs.checkpoint, fence, state)
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        return self._run(self.operations.reading.read, uuids)
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._run(self.operations.reading.history, uuid)
-
-    def find(self, name: str, key: str) -> JobRow | None:
-        return self._run(self.operations.reading.find, name, key)
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        return self._run(self.operations.reading.page, states, names, cursor, size)
-
-    def stats(self) -> BoardStats:
-        return self._run(self.operations.reading.stats)
-
-    def count(self) -> int:
-        return self._run(self.operations.reading.count)
-
-    # -- operators -------------------------------------------------------------------------------------------------
-
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._run(self.operations.maintenance.release, uuid, token, reason)
-
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._run(self.operations.maintenance.run_now, uuids, by, reason)
-
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._run(self.operations.maintenance.reprioritize, uuids, priority, by, reason)
-
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._run(self.operations.maintenance.restore, uuids, by, reason)
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._run(self.operations.maintenance.purge, uuids, by, reason)
-
-
-class SqlBackend(OperationsBackend, Generic[D]):
+class SqlBackend(Backend, Generic[D]):
     """A board in a database that is there from ``open`` to ``close``."""
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         super().__init__(board, address, **options)
         self._opened: tuple[D, Operations, ChangeNotifier] | None = None
-        forward_roles(self, partial(_run_in_role, self))
+        forward_roles(self, self._run_in_role)
+
+    def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one operation of a collaborator."""
+        return operation(*args, **kwargs)
+
+    def _run_in_role(self, role: str, method: str, *arguments: Any, **options: Any) -> Any:
+        return self._run(getattr(getattr(self.operations, role), method), *arguments, **options)
 
     def _connect(self, timeout: float) -> D:
         """Return the database, open."""
@@ -232,12 +132,7 @@ class SqlBackend(OperationsBackend, Generic[D]):
         return self._run(self.change_notifier.listen, tell, kinds)
 
 
-def _run_in_role(backend: OperationsBackend, role: str, method: str, *arguments: Any) -> Any:
-    """Run one operation of the collaborator that has a role while the board is open."""
-    return backend._run(getattr(getattr(backend.operations, role), method), *arguments)
-
-
-class UserTransactionBackend(OperationsBackend):
+class UserTransactionBackend(Backend):
     """The board inside a transaction of the user's: there is nothing to open, to close or to retry."""
 
     def __init__(self, backend: Backend, operations: Operations) -> None:
@@ -245,13 +140,9 @@ class UserTransactionBackend(OperationsBackend):
         self.scheme = backend.scheme  # type: ignore[misc]
         self.capabilities = backend.capabilities  # type: ignore[misc]
         self._backend = backend
-        self._operations = operations
-        self.schedules, self.entities = operations.schedules, operations.entities
+        self._transactions = operations.transactions
+        self.jobs, self.schedules, self.entities = operations.jobs, operations.schedules, operations.entities
         self.books, self.maintenance = operations.books, operations.maintenance
-
-    @property
-    def operations(self) -> Operations:
-        return self._operations
 
     def open(self, timeout: float) -> None:
         raise NotImplementedError("it is open for as long as the transaction")
@@ -264,7 +155,7 @@ class UserTransactionBackend(OperationsBackend):
         return self._backend.connected
 
     def now(self) -> float:
-        with self._operations.transactions.read() as transaction:
+        with self._transactions.read() as transaction:
             return transaction.now
 
     def within(self, connection: Any) -> Backend:

@@ -74,6 +74,13 @@ class Reading:
         rows = heapq.nsmallest(size, (row for stream in streams for row in stream), key=position_of)
         return page_of_rows(rows, size)
 
+    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
+        with self._transactions.read() as transaction:
+            paused = paused_names(transaction)
+        if None in paused:
+            return Page([], None)
+        return self.page({JobState.UNCLAIMED}, names, cursor, size).without(paused)
+
     def stats(self) -> BoardStats:
         with self._up_to_date() as transaction:
             numbers = transaction.rows(job_statements.NUMBERS)

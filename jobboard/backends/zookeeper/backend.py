@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient, KazooState
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.roles import forward_roles
-from jobboard.backends.rows import (
-    Abandonment,
-    CancelOutcome,
-    ClaimAnswer,
-    ClaimRequest,
-    Consumption,
-    Extension,
-    Fence,
-    JobRow,
-    NewJob,
-    Page,
-    Posted,
-    Trashing,
-    TrashOutcome,
-    Verdict,
-)
+from jobboard.backends.roles import forward_roles, join_jobs
 from jobboard.backends.timelimit import time_limit
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.audit import Auditor
@@ -56,9 +40,7 @@ from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable
-from jobboard.events import EventKind, HistoryEntry, JobEvent
-from jobboard.states import JobState
-from jobboard.stats import BoardStats
+from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.zookeeper")
 
@@ -124,15 +106,16 @@ class ZooKeeperBackend(Backend):
         claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses, seen)
         poster = Poster(connection, layout, clock, reader, transactions, jobs)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
-        self._change_log, self._claimer, self._poster = change_log, claimer, poster
+        self._change_log = change_log
         self._creation = BoardCreation(connection, layout, sessions, reader)
-        self._changes = JobChanges(connection, layout, clock, sessions, jobs, held)
+        changes = JobChanges(connection, layout, clock, sessions, jobs, held)
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
-        self._reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
+        board_reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
         books = Books(connection, layout, transactions, jobs)
         self._in_roles = {
+            "jobs": join_jobs(poster, changes, claimer, self._selection, board_reader),
             "schedules": schedules,
             "entities": entities,
             "books": books,
@@ -233,67 +216,12 @@ class ZooKeeperBackend(Backend):
                 raise
         return collaborator
 
-    def _begin_in_role(self, role: str, method: str, *arguments: Any) -> Any:
-        return getattr(self._begin(self._in_roles[role]), method)(*arguments)
-
-    # -- posting -----------------------------------------------------------------------------------------------------
-
-    def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        return self._begin(self._poster).post(rows)
-
-    def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
-        return self._begin(self._changes).cancel(uuids, by, reason)
-
-    # -- claiming ----------------------------------------------------------------------------------------------------
-
-    def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
-        return self._begin(self._claimer).claim_one(uuid, claim)
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        return self._begin(self._selection).claim_next(claim, names, limit)
-
-    def claimed_under(self, claim_id: str) -> list[JobRow]:
-        return self._begin(self._reader).claimed_under(claim_id)
-
-    def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._changes.extend(renewals)
-
-    def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._begin(self._changes).consume(ends)
-
-    def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return self._begin(self._changes).abandon(ends)
-
-    def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return self._begin(self._changes).trash(ends)
-
-    def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return self._begin(self._changes).checkpoint(fence, state)
-
-    # -- reading -----------------------------------------------------------------------------------------------------
-
-    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        return self._begin(self._reader).read(uuids)
-
-    def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._begin(self._reader).history(uuid)
-
-    def find(self, name: str, key: str) -> JobRow | None:
-        return self._begin(self._reader).find(name, key)
-
-    def page(
-        self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
-    ) -> Page:
-        return self._begin(self._reader).page(states, names, cursor, size)
-
-    def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        return self._begin(self._reader).claimable(names, cursor, size)
-
-    def stats(self) -> BoardStats:
-        return self._begin(self._reader).stats()
-
-    def count(self) -> int:
-        return self._begin(self._reader).count()
+    def _begin_in_role(self, role: str, method: str, *arguments: Any, **options: Any) -> Any:
+        collaborator = self._in_roles[role]
+        # It begins by itself.
+        if method != "extend":
+            self._begin(collaborator)
+        return getattr(collaborator, method)(*arguments, **options)
 
     # -- waiting and events ------------------------------------------------------------------------------------------
 
@@ -302,20 +230,3 @@ class ZooKeeperBackend(Backend):
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         return self._begin(self._notifier).listen(tell, kinds)
-
-    # -- operators ---------------------------------------------------------------------------------------------------
-
-    def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._begin(self._changes).release(uuid, token, reason)
-
-    def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._begin(self._changes).run_now(uuids, by, reason)
-
-    def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
-        return self._begin(self._changes).reprioritize(uuids, priority, by, reason)
-
-    def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._begin(self._changes).restore(uuids, by, reason)
-
-    def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        return self._begin(self._changes).purge(uuids, by, reason)

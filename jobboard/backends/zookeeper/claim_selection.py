@@ -166,7 +166,7 @@ class ClaimSelection:
             return False
         for part in _in_parts(jobs):
             try:
-                self._claimer.claim(part, claim, self._change_log.paused_version, ready)
+                self._claimer.claim_all(part, claim, self._change_log.paused_version, ready)
             except Conflict as conflict:
                 self._note_conflict(conflict, is_race=ready is None)
                 return False

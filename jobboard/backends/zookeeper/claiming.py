@@ -40,7 +40,7 @@ class Claimer:
         self._layout, self._clock, self._sessions, self._transactions = layout, clock, sessions, transactions
         self._jobs, self._held, self._pauses, self._seen = jobs, held, pauses, seen
 
-    def claim_one(self, uuid: str, request: ClaimRequest) -> JobRow | None:
+    def claim(self, uuid: str, request: ClaimRequest) -> JobRow | None:
         # The transaction makes sure that the job and the pauses are still as this client saw them last.
         job, pauses = self._seen.pop(uuid, None), self._pauses.known()
         for _ in range(MAX_RETRIES):
@@ -53,7 +53,7 @@ class Claimer:
             if not lifecycle.is_claimable(job, pauses.names):
                 return job.copy()
             try:
-                self.claim([job], request, pauses.version)
+                self.claim_all([job], request, pauses.version)
                 return job.copy()
             except Conflict as conflict:
                 job = None
@@ -61,7 +61,9 @@ class Claimer:
                     pauses = self._pauses.read()
         raise BoardUnavailable("others change this job faster than this client can")
 
-    def claim(self, jobs: Sequence[StoredJob], request: ClaimRequest, paused: int, ready: int | None = None) -> None:
+    def claim_all(
+        self, jobs: Sequence[StoredJob], request: ClaimRequest, paused: int, ready: int | None = None
+    ) -> None:
         """Claim these jobs, all or none; raises :class:`Conflict` if something has changed.
 
         :param paused: the version of the pauses; a pause since then keeps the claim from happening.

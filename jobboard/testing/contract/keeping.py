@@ -58,7 +58,7 @@ class KeepingCases(Case):
     def test_a_claim_that_was_over_before_its_answer_came_is_told_as_lost(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        claim_next = lossy.inner.claim_next
+        claim_next = lossy.inner.jobs.claim_next
         lost: list[Job] = []
         taken: list[Job] = []
 
@@ -70,7 +70,7 @@ class KeepingCases(Case):
 
         jobs = board.post_many([Posting("resize") for _ in range(3)])
         with board.keep("alice", LONG, lost.append) as keeper, monkeypatch.context() as patch:
-            patch.setattr(lossy.inner, "claim_next", answer_late)
+            patch.setattr(lossy.inner.jobs, "claim_next", answer_late)
             assert board.claim_next("alice", limit=3, expiry=1.0) == jobs
             # Another client may judge by its own reading of the store's clock.
             assert [claim for claim in keeper._renewer.held() if claim.held_until > time.monotonic() + 0.5] == []

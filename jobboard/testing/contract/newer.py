@@ -41,7 +41,7 @@ NEWER_SCHEDULE = bytes(msgpack.packb([2, "of another shape"]))
 
 def claim_as_newer(board: JobBoard, uuid: str) -> bool:
     """Claim at the backend, as a client does that can read the posting."""
-    claimed = board._backend.claim_next(ClaimRequest("a newer client", "a claim", LONG), None, 1)
+    claimed = board._backend.jobs.claim_next(ClaimRequest("a newer client", "a claim", LONG), None, 1)
     assert [row.uuid for row in claimed] in ([], [uuid])
     assert all((row.body, row.attempts) == (NEWER_BODY, 1) for row in claimed)
     return bool(claimed)

@@ -57,10 +57,10 @@ class ReleaseCases(Case):
         job = board.post("resize")
         token = board.claim(job, "alice", LONG)
         board.abandon(job, "alice")
-        assert board._backend.release(job.uuid, token, "its host is gone") is Verdict.LOST
+        assert board._backend.jobs.release(job.uuid, token, "its host is gone") is Verdict.LOST
         board.claim(job, "bob", LONG)
         before = snapshot(board, job)
-        assert board._backend.release(job.uuid, token, "its host is gone") is Verdict.LOST
+        assert board._backend.jobs.release(job.uuid, token, "its host is gone") is Verdict.LOST
         assert snapshot(board, job) == before
 
     def test_a_job_that_is_gone_cannot_be_released(self, board: JobBoard) -> None:

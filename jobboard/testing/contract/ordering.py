@@ -75,7 +75,7 @@ class OrderingCases(Case):
     def test_a_batch_of_several_requests_is_best_first(
         self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        backend, claim_next = board._backend, board._backend.claim_next
+        backend, claim_next = board._backend, board._backend.jobs.claim_next
         monkeypatch.setattr(backend, "capabilities", replace(backend.capabilities, largest_batch=5), raising=False)
         late: list[Job] = []
 
@@ -84,7 +84,7 @@ class OrderingCases(Case):
             late.append(other.post("resize", priority=JobPriority.HIGH))
             return rows
 
-        monkeypatch.setattr(backend, "claim_next", claim_then_post)
+        monkeypatch.setattr(backend.jobs, "claim_next", claim_then_post)
         posted = board.post_many([Posting("resize") for _ in range(12)])
         claimed = board.claim_next("alice", limit=10, expiry=LONG)
         assert uuids_of(claimed) == uuids_of([late[0], *posted[:9]])

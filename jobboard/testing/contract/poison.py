@@ -73,7 +73,7 @@ BAD_BODIES = {
 def post_body(board: JobBoard, body: bytes) -> str:
     """Post any bytes at the backend, where nothing checks them; return the job's uuid."""
     uuid = str(uuids.uuid4())
-    board._backend.post([NewJob(uuid, "resize", int(JobPriority.NORMAL), body)])
+    board._backend.jobs.post([NewJob(uuid, "resize", int(JobPriority.NORMAL), body)])
     return uuid
 
 
@@ -141,8 +141,8 @@ class PoisonCases(Case):
         job = claim_one(board)
         fence = Fence(job.uuid, "alice", job.token or 0)
         raw = BAD_VALUES[value] or b"\xc1"
-        board._backend.checkpoint(fence, raw)
-        board._backend.extend([Extension(fence, LONG, raw)])
+        board._backend.jobs.checkpoint(fence, raw)
+        board._backend.jobs.extend([Extension(fence, LONG, raw)])
         [listed] = board.iterjobs()
         record = listed.record
         assert (record.state, record.attempts, record.owner) == (JobState.CLAIMED, 1, "alice")
@@ -151,7 +151,7 @@ class PoisonCases(Case):
         assert record.checkpoint.raw == raw
         with pytest.raises(UnreadableRecord, match=job.uuid):
             _ = job.checkpoint
-        board._backend.consume([Consumption(fence, raw, 60.0)])
+        board._backend.jobs.consume([Consumption(fence, raw, 60.0)])
         with pytest.raises(UnreadableRecord, match=job.uuid):
             _ = job.result
         assert job.state is JobState.COMPLETE
@@ -160,7 +160,7 @@ class PoisonCases(Case):
         for _ in range(2):
             board.post("resize")
         job = claim_one(board)
-        board._backend.checkpoint(Fence(job.uuid, "alice", job.token or 0), b"\xc1")
+        board._backend.jobs.checkpoint(Fence(job.uuid, "alice", job.token or 0), b"\xc1")
         board.abandon(job, "alice")
         handlers, done = Handlers(), []
         handlers.add("resize", lambda job: done.append(job.uuid))

@@ -128,7 +128,7 @@ class RefusalCases(Case):
 
     def test_progress_that_is_too_large_costs_no_claim(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board()
-        extend, handlers = lossy.inner.extend, Handlers()
+        extend, handlers = lossy.inner.jobs.extend, Handlers()
 
         def resize(job: RunningJob) -> bool:
             job.progress(1, 2, "x" * job.details["size"])
@@ -141,7 +141,7 @@ class RefusalCases(Case):
             return extend(extensions)
 
         renewed: list[float] = []
-        lossy.inner.extend = limited  # type: ignore[method-assign,assignment]
+        lossy.inner.jobs.extend = limited  # type: ignore[method-assign,assignment]
         handlers.add("resize", resize)
         jobs = board.post_many([Posting("resize", details={"size": size}) for size in (400, 0, 10)])
         conductor = Conductor("worker", board, handlers, concurrency=3, expiry=3.0)
@@ -177,7 +177,7 @@ class RefusalCases(Case):
 
     def test_a_result_that_is_too_large_fails_its_own_job_alone(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board()
-        consume, handlers = lossy.inner.consume, Handlers()
+        consume, handlers = lossy.inner.jobs.consume, Handlers()
         handlers.add("resize", lambda job: job.details["size"] * "x")
 
         def limited(ends: Sequence[Consumption]) -> list[ClaimAnswer]:
@@ -185,7 +185,7 @@ class RefusalCases(Case):
                 raise TooLarge("no request of this size")
             return consume(ends)
 
-        lossy.inner.consume = limited  # type: ignore[method-assign]
+        lossy.inner.jobs.consume = limited  # type: ignore[method-assign]
         postings = [Posting("resize", details={"size": size}) for size in (1, 2000, 2, 3000, 3, 4000, 4)]
         jobs = board.post_many(postings)
         conductor = Conductor("worker", board, handlers, concurrency=4)
