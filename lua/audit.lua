@@ -35,7 +35,7 @@ end
 -- Remove a job from all indexes; `write_back` then adds it as a new one.
 local function reindex(job)
   for _, state in ipairs(STATES) do
-    redis.call('ZREM', state_index(state, job.name), job.uuid)
+    redis.call('ZREM', state_index(state, job.name), member_of(job.uuid, job.sequence))
   end
   redis.call('ZREM', key('leases'), job.uuid)
   redis.call('ZREM', key('delayed'), job.uuid)

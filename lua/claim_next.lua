@@ -35,21 +35,21 @@ local function remove_orphans(orphans, indexes)
 end
 
 -- Claim up to the limit of these jobs; returns whether there were orphans, and the first job of a newer format.
-local function claim_some(uuids, indexes, claimed)
+local function claim_some(members, indexes, claimed)
   local orphans, skipped = {}, nil
-  for _, uuid in ipairs(uuids) do
+  for number, uuid in ipairs(uuids_of(members)) do
     local job = jobs[uuid]
     if newer[uuid] then
       skipped = skipped or uuid
     elseif not job or job.state ~= 'UNCLAIMED' then
-      orphans[#orphans + 1] = uuid
+      orphans[#orphans + 1] = members[number]
     elseif #claimed < limit then
       claim(job, who, claim_id, expiry)
       claimed[#claimed + 1] = job
     end
   end
   write_back()
-  local found_orphans = #orphans > 0 or #uuids == 0 and #indexes > 0
+  local found_orphans = #orphans > 0 or #members == 0 and #indexes > 0
   if found_orphans then
     remove_orphans(orphans, indexes)
   end
@@ -59,10 +59,10 @@ end
 -- Orphans and jobs of a newer format can hide others: a second and a third round read more.
 local claimed, orphans, skipped = {}, false, nil
 for round = 1, 3 do
-  local uuids, indexes = best_jobs(names, limit - #claimed + (round > 1 and MAX_SKIPPED or 0))
-  fetch(uuids)
+  local members, indexes = best_jobs(names, limit - #claimed + (round > 1 and MAX_SKIPPED or 0))
+  fetch(uuids_of(members))
   local newest
-  orphans, newest = claim_some(uuids, indexes, claimed)
+  orphans, newest = claim_some(members, indexes, claimed)
   skipped = skipped or newest
   if #claimed == limit or not orphans and not (newest and round == 1) then
     break

@@ -20,7 +20,8 @@ local indexes = {}
 for index, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   indexes[index] = state_index('CLAIMED', name)
 end
-local uuids, last = merge_indexes(indexes, ARGV[2] ~= '' and ARGV[2] or nil, CHUNK)
+local members, last = merge_indexes(indexes, ARGV[2] ~= '' and ARGV[2] or nil, CHUNK)
+local uuids = uuids_of(members)
 fetch(uuids)
 local found = {}
 for _, uuid in ipairs(uuids) do

@@ -7,27 +7,9 @@
 -- Changes nothing.
 --
 -- include: schedules
--- include: text
+-- include: rank_after
 
--- How many schedules come before this place or stand at it; many can have the same moment, so it bisects.
-local function rank_after(moment, id)
-  local low = redis.call('ZCOUNT', key('due'), '-inf', '(' .. moment)
-  local high = redis.call('ZCOUNT', key('due'), '-inf', moment)
-  for _ = 1, high - low do
-    if low >= high then
-      break
-    end
-    local middle = math.floor((low + high) / 2)
-    if not comes_after(redis.call('ZRANGE', key('due'), middle, middle)[1], id) then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low
-end
-
-local first = ARGV[2] == '' and 0 or rank_after(ARGV[1], ARGV[2])
+local first = ARGV[2] == '' and 0 or rank_after(key('due'), ARGV[1], ARGV[2])
 local found = redis.call('ZRANGE', key('due'), first, first + ARGV[3] - 1, 'WITHSCORES')
 local ids = {}
 for index = 1, #found, 2 do

@@ -17,7 +17,7 @@ return answer_each(ARGV[1], function(uuid)
   for _, hash in ipairs({'records', 'listings', 'checkpoints', 'progress'}) do
     redis.call('HDEL', key(hash), uuid)
   end
-  redis.call('ZREM', state_index('TRASHED', job.name), uuid)
+  redis.call('ZREM', state_index('TRASHED', job.name), member_of(uuid, job.sequence))
   jobs[uuid] = false
   announce('PURGED', uuid, job.name, history_entry('PURGED', said[1], nil, said[2]))
   return 'DONE'

@@ -52,12 +52,13 @@ end
 
 -- Whether there is a job to claim, also behind jobs of a newer format.
 local function is_ready()
-  local uuids, indexes = best_jobs(names, 1)
+  local members, indexes = best_jobs(names, 1)
+  local uuids = uuids_of(members)
   fetch(uuids)
   if not newer[uuids[1] or ''] then
     return #indexes > 0
   end
-  uuids = best_jobs(names, MAX_SKIPPED)
+  uuids = uuids_of((best_jobs(names, MAX_SKIPPED)))
   fetch(uuids)
   for _, uuid in ipairs(uuids) do
     if not newer[uuid] then

@@ -21,8 +21,8 @@ return answer_each(ARGV[1], function(uuid)
   if job.state == 'CLAIMED' then
     return 'LOST'
   end
-  job.priority = priority
-  set_place(job)
+  job.place = job.place + (job.priority - priority) * PLACES_OF_PRIORITY
+  job.priority, job.place = priority, string.format('%.0f', job.place)
   moved[job.uuid] = true
   record_event(job, 'REPRIORITIZED', wish[2], nil, wish[3])
   return 'DONE'

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Move jobs from the trash back to the board, at their old place, with no attempts used.
+-- Move jobs from the trash back to the board, as jobs that become due now, with no attempts used.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [uuid, ...]; 2 msgpack [who or nil, reason or nil]
@@ -25,7 +25,7 @@ return answer_each(ARGV[1], function(uuid)
   if job.run_at and job.run_at > now then
     job.run_at = nil
   end
-  job.state = 'UNCLAIMED'
+  join(job)
   record_event(job, 'RESTORED', said[1], nil, said[2])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()

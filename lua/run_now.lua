@@ -18,7 +18,8 @@ return answer_each(ARGV[1], function(uuid)
     return 'REPEATED'
   end
   -- The delay must not come back with the next abandon.
-  job.run_at, job.state = nil, 'UNCLAIMED'
+  job.run_at = nil
+  join(job)
   record_event(job, 'DUE', said[1], nil, said[2])
   return 'DONE'
 end)

@@ -3,7 +3,7 @@
 -- KEYS: 1 the board
 -- ARGV: none
 -- Returns: MORE (call again), or OK; for each name the name and its delayed, unclaimed, claimed and trashed jobs;
---       the age of the oldest unclaimed job in microseconds, or -1
+--       the microseconds since the unclaimed job was posted that became due first, or -1
 -- Changes nothing but what time has changed.
 --
 -- include: expire_and_promote
@@ -12,27 +12,23 @@ if expire_and_promote('100') then
   return {'MORE'}
 end
 
--- Sequences grow with time, so the oldest job is the first one of a priority. A member outside of all priorities is no
--- job's place, and is skipped.
-local function oldest_of(name)
-  local oldest, low = nil, -PRIORITIES * PLACES_OF_PRIORITY
-  for _ = 1, PRIORITIES do
+-- The unclaimed job of a name that became due first: the first one of a priority. A member outside of all priorities is
+-- no job's place, and is skipped.
+local function first_due(name)
+  local first
+  for priority = 1, PRIORITIES do
+    local low = (NORMAL - priority) * PLACES_OF_PRIORITY
     local head = redis.call(
-      'ZRANGEBYSCORE', state_index('UNCLAIMED', name), decimal(low), '(0', 'WITHSCORES', 'LIMIT', 0, 1)
-    if not head[1] then
-      break
+      'ZRANGEBYSCORE', state_index('UNCLAIMED', name), decimal(low), '(' .. decimal(low + PLACES_OF_PRIORITY),
+      'WITHSCORES', 'LIMIT', 0, 1)
+    if head[1] and (not first or head[2] - low < first.moment) then
+      first = {moment = head[2] - low, member = head[1]}
     end
-    local score = tonumber(head[2])
-    local sequence = score % PLACES_OF_PRIORITY
-    if not oldest or sequence < oldest.sequence then
-      oldest = {sequence = sequence, uuid = head[1]}
-    end
-    low = score - sequence + PLACES_OF_PRIORITY
   end
-  return oldest
+  return first
 end
 
-local counts, oldest = {}, nil
+local counts, first = {}, nil
 for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   local numbers, total = {}, 0
   for index, state in ipairs({'DELAYED', 'UNCLAIMED', 'CLAIMED', 'TRASHED'}) do
@@ -43,10 +39,10 @@ for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
     counts[#counts + 1] = name
     counts[#counts + 1] = numbers
   end
-  local head = numbers[2] > 0 and oldest_of(name)
-  if head and (not oldest or head.sequence < oldest.sequence) then
-    oldest = head
+  local head = numbers[2] > 0 and first_due(name)
+  if head and (not first or head.moment < first.moment) then
+    first = head
   end
 end
-local job = oldest and load(oldest.uuid)
+local job = first and load(uuids_of({first.member})[1])
 return {'OK', counts, job and now - job.created or -1}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from servers.redis_servers import RedisServer
 
-from jobboard import JobBoard
+from jobboard import Job, JobBoard
 
 
 class Hand:
@@ -26,6 +26,11 @@ class Hand:
 
     def close(self) -> None:
         self._client.close()
+
+
+def member_of(job: Job) -> str:
+    """Return what stands for a job in the orders of its name."""
+    return f"{job.sequence:012x}{job.uuid}"
 
 
 def a_hand() -> Any:

@@ -9,7 +9,7 @@ import uuid as uuids
 import msgpack
 import pytest
 from harnesses.fixtures import a_board, a_harness, a_server
-from harnesses.redis_hand import Hand, a_hand
+from harnesses.redis_hand import Hand, a_hand, member_of
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
@@ -113,7 +113,7 @@ def test_a_schedule_whose_id_is_no_text_is_kept_apart(board: JobBoard, hand: Han
 def test_a_score_out_of_range_ends_no_server(board: JobBoard, hand: Hand, score: str) -> None:
     jobs = board.post_many([Posting("resize", priority=priority) for priority in ("high", "low", "normal")])
     for kind in ("ready:resize", "heads"):
-        hand("ZADD", kind, score, jobs[1].uuid if kind != "heads" else "resize")
+        hand("ZADD", kind, score, member_of(jobs[1]) if kind != "heads" else "resize")
     began = time.monotonic()
     stats = board.stats()
     assert (stats.unclaimed, {job.uuid for job in board.iterjobs()}) == (3, {job.uuid for job in jobs})
@@ -131,7 +131,7 @@ def test_other_scores_out_of_range_are_mended(board: JobBoard, hand: Hand, score
     board.claim(claimed, "alice", LONG)
     hand("ZADD", "leases", score, claimed.uuid)
     hand("ZADD", "delayed", score, delayed.uuid)
-    hand("ZADD", "claimed:resize", score, claimed.uuid)
+    hand("ZADD", "claimed:resize", score, member_of(claimed))
     hand("ZADD", "names", score, "resize")
     assert list(board.wait(0.1)) == []
     board.stats()

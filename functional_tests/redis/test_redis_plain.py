@@ -19,13 +19,18 @@ from jobboard.board import client_of
 
 LONG = 600.0
 
+#: By how much the places of two priorities differ.
+PRIORITY = 2**51
+
 server = a_server(RedisServer)
 harness = a_harness(RedisHarness)
 
 
 def comparable(value: Any) -> Any:
-    """Return a value as plain data, in which all moments are the same, and all claim ids, too."""
+    """Return a value as plain data, in which all moments are the same, and all claim ids, too; priorities differ."""
     if isinstance(value, bytes):
+        if re.fullmatch(rb"-?[0-9]{13,}", value):
+            return comparable(int(value))
         if re.fullmatch(rb"[0-9a-f]{32}", value):
             return "a claim id"
         unpacker = msgpack.Unpacker(raw=True, strict_map_key=False)
@@ -40,7 +45,7 @@ def comparable(value: Any) -> Any:
         return [comparable(part) for part in value]
     if isinstance(value, dict):
         return sorted((name, comparable(part)) for name, part in value.items())
-    return "a moment" if isinstance(value, int | float) and value > 1e12 else value
+    return f"a moment {value // PRIORITY}" if isinstance(value, int | float) and abs(value) > 1e12 else value
 
 
 class Keys:

@@ -22,14 +22,14 @@ local board, first, count = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local records, listings, ready = {}, {}, {}
 for number = first, first + count - 1 do
   local uuid = string.format('00000000-0000-4000-8000-%012d', number)
-  local place = string.format('%.0f', number - 3 * 281474976710656)
+  local place = string.format('%.0f', number)
   local record = '\\220\\0\\23' .. cmsgpack.pack(
     uuid, 'resize', 3, number, place, 1, 1, 'UNCLAIMED', 0, 0, 1, false, false, false, false, false, false, false,
     false, false, false, false, false) .. ARGV[4]
   local at = 2 * #ready / 2
   records[at + 1], records[at + 2] = uuid, record
   listings[at + 1], listings[at + 2] = uuid, ARGV[3]
-  ready[at + 1], ready[at + 2] = place, uuid
+  ready[at + 1], ready[at + 2] = place, string.format('%012x', number) .. uuid
 end
 redis.call('HSET', board .. ':records', unpack(records))
 redis.call('HSET', board .. ':listings', unpack(listings))

@@ -1,24 +1,18 @@
 -- include: audit_records
+-- include: rank_after
 -- The part of an audit that checks what leads to records: lists, timers and keys.
 
 -- How many bytes of completed jobs are read at most, beside one.
 local MAX_BYTES = 524288
 
--- Return the records of each second of these, from the first or the second on.
-local function records_of(found, first)
-  local uuids = {}
-  for index = first, #found, 2 do
-    uuids[#uuids + 1] = found[index]
-  end
-  return #uuids > 0 and redis.call('HMGET', RECORDS, unpack(uuids)) or {}
-end
-
--- Whether a record is of this job, state and name. Whether it can be read at all was checked with the records.
-local function is_of(uuid, value, state, name)
+-- Whether a record is of the job of this member, and of this state and name. Whether it can be read at all was checked
+-- with the records.
+local function is_of(member, value, state, name)
   local is_readable, _,
     -- each field, by ",": its_FIELD
     = pcall(cmsgpack.unpack_limit, value, FIELD_COUNT, #RECORD_HEAD)
-  return is_readable and its_uuid == uuid and its_state == state and its_name == name
+  return is_readable and its_state == state and its_name == name and is_number(its_sequence)
+    and member_of(tostring(its_uuid), its_sequence) == member
 end
 
 -- Whether a key leads to a live job that has it.
@@ -30,45 +24,49 @@ local function leads_here(text, uuid, value)
 end
 
 -- Whether a completed job is of this name; and how many bytes were read.
-local function is_completed(uuid, name)
+local function is_completed(member, uuid, name)
   local value = redis.call('MGET', key('done', uuid))[1]
   if not value then
     -- It has expired, and stays in the list until it is pruned.
     return true, 0
   end
   local is_readable, _, record = pcall(cmsgpack.unpack_limit, value, 1, 0)
-  return is_readable and is_text(record) and is_of(uuid, record, 'COMPLETE', name), #value
+  return is_readable and is_text(record) and is_of(member, record, 'COMPLETE', name), #value
 end
 
 -- Whether an index may have this member. Completed jobs expire, and stay in their index until they are pruned.
-local function belongs(uuid, state, name)
+local function belongs(member, uuid, state, name)
   local job = load_any(uuid)
-  return newer[uuid] or state == 'COMPLETE' and not job or job and job.state == state and job.name == name
+  return newer[uuid] or state == 'COMPLETE' and not job or job and job.state == state and job.name == name and member_of(uuid, job.sequence) == member
 end
 
--- Return from where to go on, or false; and how many members were checked.
-local function check_index(state, name, after)
-  local found = redis.call(
-    'ZRANGEBYSCORE', state_index(state, name), after, '+inf', 'WITHSCORES', 'LIMIT', 0, CHUNK)
-  local values, bytes = records_of(found, 1), 0
-  for index = 1, #found, 2 do
-    local uuid, value = found[index], values[(index + 1) / 2]
-    local is_member, size = is_of(uuid, value, state, name), 0
-    if state == 'COMPLETE' and not value then
-      is_member, size = is_completed(uuid, name)
-    end
-    if not is_member and not belongs(uuid, state, name) then
-      report('', 'the list of ' .. state .. ' jobs holds another one: ' .. uuid)
-      if repair then
-        redis.call('ZREM', state_index(state, name), uuid)
-      end
+-- Return after which member to go on, or false; and how many were checked.
+local function check_index(state, name, score, member)
+  local index, bytes = state_index(state, name), 0
+  local rank = score and rank_after(index, score, member) or 0
+  local members = redis.call('ZRANGE', index, rank, rank + CHUNK - 1)
+  local uuids = uuids_of(members)
+  local values = #uuids > 0 and redis.call('HMGET', RECORDS, unpack(uuids)) or {}
+  for at, uuid in ipairs(uuids) do
+    local last, size = members[at], 0
+    local is_member = is_of(last, values[at], state, name)
+    if state == 'COMPLETE' and not values[at] then
+      is_member, size = is_completed(last, uuid, name)
     end
     bytes = bytes + size
-    if bytes > MAX_BYTES then
-      return '(' .. found[index + 1], CHUNK
+    local is_last = bytes > MAX_BYTES or at == CHUNK
+    local place = is_last and {redis.call('ZSCORE', index, last), last}
+    if not is_member and not belongs(last, uuid, state, name) then
+      report('', 'the list of ' .. state .. ' jobs holds another one: ' .. uuid)
+      if repair then
+        redis.call('ZREM', index, last)
+      end
+    end
+    if is_last then
+      return place, CHUNK
     end
   end
-  return #found == 2 * CHUNK and '(' .. found[#found], #found / 2
+  return false, #members
 end
 
 local function check_head(name)
@@ -81,27 +79,26 @@ local function check_head(name)
   end
 end
 
--- One index of one name; the cursor is "place state name".
+-- One index of one name; the cursor is the state, the name, and score and member of the last one that was checked.
 local function check_next_index(cursor)
-  local after, number, name = string.match(cursor, '^(%S+) (%d) (.*)$')
-  if not after then
-    after, number, name = '-inf', 1, redis.call('ZRANGE', key('names'), 0, 0)[1]
+  local number, name, score, member = cmsgpack.unpack(cursor)
+  if not name then
+    number, name = 1, redis.call('ZRANGE', key('names'), 0, 0)[1]
     if not name then
       return false, 0
     end
   end
-  number = tonumber(number)
-  local further, checked = check_index(STATES[number], name, after)
-  if further then
-    return further .. ' ' .. number .. ' ' .. name, checked
+  local last, checked = check_index(STATES[number], name, score, member)
+  if last then
+    return cmsgpack.pack(number, name, unpack(last)), checked
   end
   if number < #STATES then
-    return '-inf ' .. (number + 1) .. ' ' .. name, checked
+    return cmsgpack.pack(number + 1, name), checked
   end
   check_head(name)
   -- If somebody has set other scores than 0, ZRANGEBYLEX could return names in a circle.
   local following = redis.call('ZRANGEBYLEX', key('names'), '(' .. name, '+', 'LIMIT', 0, 1)[1]
-  return following and comes_after(following, name) and '-inf 1 ' .. following, checked
+  return following and comes_after(following, name) and cmsgpack.pack(1, following), checked
 end
 
 -- Many small indexes in one call: a board may have a name for each job.
@@ -137,10 +134,14 @@ end
 
 local function check_keys(cursor)
   local found = redis.call('HSCAN', key('keys'), cursor, 'COUNT', CHUNK)
-  local values = records_of(found[2], 2)
-  for index = 1, #found[2], 2 do
-    local text, uuid = found[2][index], found[2][index + 1]
-    if not leads_here(text, uuid, values[(index + 1) / 2]) then
+  local uuids = {}
+  for index = 2, #found[2], 2 do
+    uuids[#uuids + 1] = found[2][index]
+  end
+  local values = #uuids > 0 and redis.call('HMGET', RECORDS, unpack(uuids)) or {}
+  for number, uuid in ipairs(uuids) do
+    local text = found[2][2 * number - 1]
+    if not leads_here(text, uuid, values[number]) then
       report('', 'a key leads to a job that is not live, or does not have it: ' .. uuid)
       if repair then
         redis.call('HDEL', key('keys'), text)

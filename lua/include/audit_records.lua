@@ -40,7 +40,7 @@ local function is_sound(uuid, value)
     or is_delayed and not its_run_at then
     return false
   end
-  return redis.call('ZSCORE', LISTS[its_state] .. its_name, uuid) == its_place
+  return redis.call('ZSCORE', LISTS[its_state] .. its_name, member_of(uuid, its_sequence)) == its_place
     and is_timed('CLAIMED', uuid, is_claimed and its_expires)
     and is_timed('DELAYED', uuid, is_delayed and its_run_at)
     and (not its_key or its_state == 'TRASHED' or redis.call('HGET', KEYS_OF_JOBS, field(its_name, its_key)) == uuid)
@@ -62,7 +62,7 @@ local function trash_unreadable(uuid, value)
   end
   local sequence = redis.call('HINCRBY', key('counters'), 'sequence', 1)
   local job = {
-    uuid = uuid, name = '?', priority = 3, sequence = sequence, place = decimal(sequence - 3 * PLACES_OF_PRIORITY),
+    uuid = uuid, name = '?', priority = NORMAL, sequence = sequence, place = place_of(now, NORMAL),
     created = now, attempts = 0, token = now, history_length = 0, modified = now, state = 'TRASHED',
     reason = 'its record could not be read',
   }
@@ -96,7 +96,7 @@ end
 
 local function misplacement_of(job)
   for _, state in ipairs(STATES) do
-    local score = redis.call('ZSCORE', state_index(state, job.name), job.uuid)
+    local score = redis.call('ZSCORE', state_index(state, job.name), member_of(job.uuid, job.sequence))
     if state == job.state and (not score or score ~= job.place) then
       return 'it is ' .. state .. ', but not listed as such'
     end

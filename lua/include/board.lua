@@ -1,5 +1,6 @@
 -- include: clock
 -- include: keys
+-- include: places
 -- What most scripts need besides.
 
 local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
@@ -16,9 +17,19 @@ local STATE_INDEXES = {
   DELAYED = 'delayed', UNCLAIMED = 'ready', CLAIMED = 'claimed', COMPLETE = 'complete', TRASHED = 'trash',
 }
 
--- The sorted set of the jobs of one name in one state; the lowest place is claimed first.
+-- The sorted set of the jobs of one name in one state, by place; the lowest is claimed first.
 local function state_index(state, name)
   return board .. ':' .. STATE_INDEXES[state] .. ':' .. name
+end
+
+local MEMBER_LENGTH = 48
+
+local function uuids_of(members)
+  local uuids = {}
+  for number, member in ipairs(members) do
+    uuids[number] = string.sub(member, 13)
+  end
+  return uuids
 end
 
 -- A name and a text in one, as the field of a job's key in the hash `keys`; neither can contain a control character.

@@ -7,7 +7,7 @@
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns what the
 -- client gets but the postings, what `records` has of each job, and what the indexes have.
-local function claim_records(uuids, values, name, who, claim_id, expires)
+local function claim_records(members, uuids, values, name, who, claim_id, expires)
   -- Of the first job of a run: its middle, what follows the head when it is claimed, and the entry of the history.
   local function claimed(uuid, value, head_end)
     -- luacheck: ignore 311
@@ -46,7 +46,7 @@ local function claim_records(uuids, values, name, who, claim_id, expires)
     rows[3 * number - 2], rows[3 * number - 1] = head, tail
     records[at - 1] = uuid
     records[at] = head .. tail .. string.sub(value, head_end + MOMENT_LENGTH + #middle + 1) .. entry
-    places[at - 1], places[at] = its_place, uuid
+    places[at - 1], places[at] = its_place, members[number]
     leases[at - 1], leases[at] = lease, uuid
   end
   return rows, records, places, leases
@@ -62,13 +62,15 @@ local function claim_plainly(request)
     return {'OK', {}, false}
   end
   local name, index = wanted[1], state_index('UNCLAIMED', wanted[1])
-  local uuids = #wanted > 1 and limit > 1 and {} or redis.call('ZRANGE', index, 0, limit - 1)
-  if #uuids == 0 then
+  local members = #wanted > 1 and limit > 1 and {} or redis.call('ZRANGE', index, 0, limit - 1)
+  if #members == 0 then
     return
   end
+  local uuids = uuids_of(members)
 
   local values, expires = redis.call('HMGET', key('records'), unpack(uuids)), now + expiry
-  local readable, rows, records, places, leases = pcall(claim_records, uuids, values, name, who, claim_id, expires)
+  local readable, rows, records, places, leases = pcall(
+    claim_records, members, uuids, values, name, who, claim_id, expires)
   if not readable or not rows then
     return
   end
@@ -80,7 +82,7 @@ local function claim_plainly(request)
     rows[3 * number] = postings[number] or ''
   end
   redis.call('HSET', key('records'), unpack(records))
-  redis.call('ZREM', index, unpack(uuids))
+  redis.call('ZREM', index, unpack(members))
   redis.call('ZADD', state_index('CLAIMED', name), unpack(places))
   redis.call('ZADD', key('leases'), unpack(leases))
   set_head(name)

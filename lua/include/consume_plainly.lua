@@ -9,7 +9,8 @@
 local END_PARTS = 5
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns the jobs'
--- name, for each what `done` has of it and what the indexes have, and the number of jobs of each claim id.
+-- name, for each what `done` has of it and what the indexes have, the members alone, and the number of jobs of each
+-- claim id.
 local function consume_records(ends, uuids, values, postings, retained)
   -- Of the first job of a run: its middle, what follows the head when it is complete, and the entry of the history.
   local function consumed(uuid, value, head_end, who, token)
@@ -32,11 +33,11 @@ local function consume_records(ends, uuids, values, postings, retained)
       cmsgpack.pack('CONSUMED', now, its_owner, its_token, false), claim_id
   end
 
-  local name, finished, places, counts = nil, {}, {}, {}
+  local name, finished, places, members, counts = nil, {}, {}, {}, {}
   local middle, tail, entry, claim_id, who, token
   for number, uuid in ipairs(uuids) do
     local value, at, pair = values[number], END_PARTS * (number - 1), 2 * number
-    local head_end, its_name, its_place = read_head(uuid, value)
+    local head_end, its_name, its_place, its_sequence = read_head(uuid, value)
     name = name or its_name
     if its_name ~= name then
       return
@@ -54,9 +55,10 @@ local function consume_records(ends, uuids, values, postings, retained)
       .. text_heads[#value - history + #entry] .. string.sub(value, history + 1) .. entry
       .. text_heads[#posting] .. posting .. '\194\194' .. (result and cmsgpack.pack(result) or '\194')
     counts[claim_id] = (counts[claim_id] or 0) + 1
-    places[pair - 1], places[pair] = its_place, uuid
+    members[number] = member_of(uuid, its_sequence)
+    places[pair - 1], places[pair] = its_place, members[number]
   end
-  return name, finished, places, counts
+  return name, finished, places, members, counts
 end
 
 local function consume_plainly(ends)
@@ -75,7 +77,8 @@ local function consume_plainly(ends)
   local values = redis.call('HMGET', key('records'), unpack(uuids))
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
   local retained = now + retention
-  local readable, name, finished, places, counts = pcall(consume_records, ends, uuids, values, postings, retained)
+  local readable, name, finished, places, members, counts = pcall(
+    consume_records, ends, uuids, values, postings, retained)
   if not readable or not name then
     return
   end
@@ -94,10 +97,10 @@ local function consume_plainly(ends)
   end
   redis.call('HDEL', key('records'), unpack(uuids))
   redis.call('HDEL', key('listings'), unpack(uuids))
-  redis.call('ZREM', state_index('CLAIMED', name), unpack(uuids))
+  redis.call('ZREM', state_index('CLAIMED', name), unpack(members))
   redis.call('ZREM', key('leases'), unpack(uuids))
   redis.call('ZADD', state_index('COMPLETE', name), unpack(places))
-  redis.call('ZADD', key('retained'), string.format('%.0f', retained), field(name, table.concat(uuids)))
+  redis.call('ZADD', key('retained'), string.format('%.0f', retained), field(name, table.concat(members)))
   for owner, count in pairs(left) do
     if count > 0 then
       redis.call('SET', owner, count, 'KEEPTTL')

@@ -1,15 +1,14 @@
 -- include: board
+-- include: rank_after
 -- The lowest members of several sorted sets: a heap of streams that read ahead in steps. The functions are made when it
 -- is called, because most claims are of one name and don't need it.
 
--- Returns up to `most` members above `after` (text, or nil for all), lowest first, and the score of the last as text.
+-- Returns up to `most` members after a place ("score member", or nil for all), lowest first, and the last one's place.
 local function merge_indexes(keys, after, most)
   local function refill(stream)
-    local low = stream.last and '(' .. stream.last or '-inf'
-    stream.buffer = redis.call('ZRANGEBYSCORE', stream.key, low, '+inf', 'WITHSCORES', 'LIMIT', 0, stream.step)
-    stream.at = 1
-    stream.last = stream.buffer[#stream.buffer]
-    stream.score = tonumber(stream.buffer[2])
+    stream.buffer = redis.call('ZRANGE', stream.key, stream.rank, stream.rank + stream.step - 1, 'WITHSCORES')
+    stream.rank, stream.at = stream.rank + stream.step, 1
+    stream.member, stream.score = stream.buffer[1], tonumber(stream.buffer[2])
     return stream.score ~= nil
   end
 
@@ -19,18 +18,22 @@ local function merge_indexes(keys, after, most)
     if stream.at > #stream.buffer then
       return #stream.buffer == 2 * stream.step and refill(stream)
     end
-    stream.score = tonumber(stream.buffer[stream.at + 1])
+    stream.member, stream.score = stream.buffer[stream.at], tonumber(stream.buffer[stream.at + 1])
     return true
+  end
+
+  local function precedes(one, other)
+    return one.score < other.score or one.score == other.score and one.member < other.member
   end
 
   local function sink(heap, at)
     local stream, count = heap[at], #heap
     for _ = 1, count do
       local child = at * 2
-      if child < count and heap[child + 1].score < heap[child].score then
+      if child < count and precedes(heap[child + 1], heap[child]) then
         child = child + 1
       end
-      if child > count or heap[child].score >= stream.score then
+      if child > count or not precedes(heap[child], stream) then
         break
       end
       heap[at] = heap[child]
@@ -40,9 +43,10 @@ local function merge_indexes(keys, after, most)
   end
 
   local heap, members, last = {}, {}, nil
+  local score, member = string.match(after or '', '^(%S+) (.*)$')
   local step = math.max(1, math.min(most, math.ceil(2 * most / #keys)))
   for _, name in ipairs(keys) do
-    local stream = {key = name, last = after, step = step}
+    local stream = {key = name, rank = score and rank_after(name, score, member) or 0, step = step}
     if refill(stream) then
       heap[#heap + 1] = stream
     end
@@ -55,8 +59,8 @@ local function merge_indexes(keys, after, most)
     if not stream then
       break
     end
-    members[#members + 1] = stream.buffer[stream.at]
-    last = stream.buffer[stream.at + 1]
+    members[#members + 1] = stream.member
+    last = stream.buffer[stream.at + 1] .. ' ' .. stream.member
     if not advance(stream) then
       heap[1] = heap[#heap]
       heap[#heap] = nil

@@ -46,15 +46,16 @@ end
 local function set_posting(job, item, posting)
   job.priority, job.max_attempts = item[3], item[8]
   job.run_at = item[7] and now + item[7] or item[6]
-  set_waiting_state(job)
+  if not wait_for_delay(job) then
+    join(job)
+  end
   bodies[job.uuid] = posting
 end
 
--- A job whose sequence is not assigned yet. It is returned like this if another key of the batch is taken, and it has a
--- place because a record must not have a gap.
+-- A job whose sequence is not assigned yet. It is returned like this if another key of the batch is taken.
 local function new_job(item, posting)
   local job = {
-    uuid = item[1], name = item[2], key = item[4], sequence = 0, place = '0', created = now, attempts = 0, token = 0,
+    uuid = item[1], name = item[2], key = item[4], sequence = 0, created = now, attempts = 0, token = 0,
     history_length = 0, modified = now,
   }
   set_posting(job, item, posting)
@@ -99,7 +100,6 @@ local function assign_sequences(outcomes, found)
     if outcome == 'POSTED' then
       sequence = sequence + 1
       found[index].sequence = sequence
-      set_place(found[index])
     end
   end
 end
@@ -113,7 +113,6 @@ local function apply_plan(items, postings, outcomes, found)
     elseif outcome == 'REPLACED' then
       moved[job.uuid] = true
       set_posting(job, items[index], postings[index])
-      set_place(job)
       redis.call('SET', key('alias', items[index][1]), job.uuid, 'PX', RETRY_WINDOW / 1000)
       record_event(job, 'REPLACED', nil, nil, items[index][1])
     end

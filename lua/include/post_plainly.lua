@@ -1,3 +1,4 @@
+-- include: places
 -- include: plain
 -- include: record
 -- include: ttl
@@ -66,23 +67,26 @@ local function post_plainly(sent, uuids, asked)
   end
   local sequence = redis.call('HINCRBY', key('counters'), 'sequence', count) - count
   -- With room for one job: to make room later costs as much as a small command.
-  local records, postings, places, best, head = {0, 0}, {0, 0}, {0, 0}, math.huge, nil
+  local records, postings, places, best, head = {0, 0}, {0, 0}, {0, 0}, 0, nil
+  local last, place
   for index = 1, count do
     local at, from = 2 * index, POSTING_PARTS * (index - 1)
     local uuid, priority = sent[from + 1], sent[from + 3]
     sequence = sequence + 1
-    local spot = sequence - priority * PLACES_OF_PRIORITY
-    local place = string.format('%.0f', spot)
-    if spot < best then
-      best, head = spot, place
+    if priority ~= last then
+      last, place = priority, place_of(now, priority)
+      its_priority, its_place = pack(priority), pack(place)
     end
-    its_uuid, its_priority, its_sequence, its_place = pack(uuid), pack(priority), pack(sequence), pack(place)
+    if priority > best then
+      best, head = priority, place
+    end
+    its_uuid, its_sequence = pack(uuid), pack(sequence)
     its_max_attempts = pack(sent[from + 8] or false)
     records[at - 1], records[at] = uuid, RECORD_HEAD
       -- each field: .. its_FIELD
       .. entries
     postings[at - 1], postings[at] = uuid, ARGV[index + 1]
-    places[at - 1], places[at] = place, uuid
+    places[at - 1], places[at] = place, member_of(uuid, sequence)
   end
   if count > 1 then
     redis.call('HSET', key('records'), unpack(records))
@@ -95,7 +99,7 @@ local function post_plainly(sent, uuids, asked)
   end
   redis.call('HSET', key('listings'), unpack(postings))
   if asked then
-    redis.call('ZADD', key('claimed', name), head, uuids[1])
+    redis.call('ZADD', key('claimed', name), unpack(places))
     redis.call('ZADD', key('leases'), string.format('%.0f', now + asked[3]), uuids[1])
     redis.call('ZADD', key('names'), 'NX', '0', name)
     return {now, sequence}, {string.sub(records[2], 1, -#entries - 1), '', ARGV[2]}

@@ -1,6 +1,6 @@
 -- include: board
 -- Removes completed jobs whose retention is over from the indexes; their records expire by their own TTL. Jobs that end
--- together are one member of `retained`: their name, a line break and their uuids.
+-- together are one member of `retained`: their name, a line break and their members of the index.
 
 -- Remove the jobs of these members, until they are so many: at most those of one member more. Returns how many jobs and
 -- members there were.
@@ -10,11 +10,11 @@ local function prune(members, most)
     if count >= most then
       break
     end
-    local name, uuids = string.match(member, '^([^\n]*)\n(.*)$')
+    local name, ended = string.match(member, '^([^\n]*)\n(.*)$')
     local list = pruned[name or ''] or {}
     pruned[name or ''], done[number] = list, member
-    for at = 1, #(uuids or ''), 36 do
-      list[#list + 1], count = string.sub(uuids, at, at + 35), count + 1
+    for at = 1, #(ended or ''), MEMBER_LENGTH do
+      list[#list + 1], count = string.sub(ended, at, at + MEMBER_LENGTH - 1), count + 1
     end
   end
   for name, list in pairs(pruned) do

@@ -2,47 +2,65 @@
 -- include: paused
 -- The names with claimable jobs, by `heads`, which has the place of each name's best job; and the best of these jobs.
 
+-- The first `count` names and their heads, and those of the same head as the last of them.
+local function first_heads(count)
+  local found = redis.call('ZRANGE', key('heads'), '0', count, 'WITHSCORES')
+  local last = found[2 * count]
+  if last and found[2 * count + 2] == last then
+    return redis.call('ZRANGE', key('heads'), '0', count + MAX_SKIPPED, 'WITHSCORES')
+  end
+  return found
+end
+
 -- Up to `most` of these names (nil: of all names) that have claimable jobs and are not paused, best head first. That
 -- many claims never need more names.
 local function ready_names(names, most)
   local paused, count = paused_names()
-  local found = {}
+  local found, heads, members = {}, {}, {}
   if paused[''] then
     return found
   end
-  if not names then
-    for _, name in ipairs(redis.call('ZRANGE', key('heads'), '0', most + count - 1)) do
-      if not paused[name] and #found < most then
-        found[#found + 1] = name
-      end
-    end
-    return found
-  end
-  local heads = {}
-  for _, name in ipairs(names) do
-    local head = not paused[name] and redis.call('ZSCORE', key('heads'), name)
-    if head then
-      heads[name] = tonumber(head)
-      found[#found + 1] = name
+  local function add(name, head)
+    if head and not paused[name] then
+      found[#found + 1], heads[name] = name, tonumber(head)
     end
   end
-  table.sort(found, function(one, other) return heads[one] < heads[other] end)
+  local function member_at_head(name)
+    members[name] = members[name] or redis.call('ZRANGE', state_index('UNCLAIMED', name), 0, 0)[1] or ''
+    return members[name]
+  end
+  if names then
+    for _, name in ipairs(names) do
+      add(name, redis.call('ZSCORE', key('heads'), name))
+    end
+  else
+    local first = first_heads(most + count)
+    for at = 1, #first, 2 do
+      add(first[at], first[at + 1])
+    end
+  end
+  table.sort(found, function(one, other)
+    if heads[one] ~= heads[other] then
+      return heads[one] < heads[other]
+    end
+    return member_at_head(one) < member_at_head(other)
+  end)
   for index = #found, most + 1, -1 do
     found[index] = nil
   end
   return found
 end
 
--- The uuids of the best jobs of these names (nil: of all), and their indexes.
+-- The members of the best jobs of these names (nil: of all), and their indexes.
 local function best_jobs(names, count)
-  local indexes, uuids = {}, {}
+  local indexes, members = {}, {}
   for index, name in ipairs(ready_names(names, count)) do
     indexes[index] = state_index('UNCLAIMED', name)
   end
   if #indexes == 1 or #indexes > 0 and count == 1 then
-    uuids = redis.call('ZRANGE', indexes[1], 0, count - 1)
+    members = redis.call('ZRANGE', indexes[1], 0, count - 1)
   elseif #indexes > 0 then
-    uuids = merge_indexes(indexes, nil, count)
+    members = merge_indexes(indexes, nil, count)
   end
-  return uuids, indexes
+  return members, indexes
 end

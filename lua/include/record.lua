@@ -13,5 +13,3 @@
 -- fields: progress flag, retained optional_number
 
 local RECORD_HEAD = '\220\0\FIELD_COUNT'
--- A job's place is its sequence minus this many for each step of its priority.
-local PLACES_OF_PRIORITY = 281474976710656

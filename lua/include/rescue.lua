@@ -1,4 +1,5 @@
 -- include: ownerless
+-- include: rank_after
 -- Expires claims whose owner key is gone. Keys and leases can vanish by eviction or by hand, so the search begins with
 -- the claimed jobs: up to 500 of them at a time, at most once a second, from where the last search ended.
 
@@ -45,30 +46,26 @@ local function rescue_claims()
   if math.abs(now - (tonumber(last[1] or '') or 0)) < RESCUE_INTERVAL then
     return
   end
-  local left, name, spot = 500, last[2] or '', last[3] or '-inf'
-  local place = tonumber((string.gsub(spot, '^%(', '')))
-  if not place or place ~= place then
-    spot = '-inf'
-  end
+  local left, name = 500, last[2] or ''
+  local score, member = string.match(last[3] or '', '^(%S+) (.*)$')
+  local is_place = tonumber(score) and tonumber(score) == tonumber(score)
   local names = redis.call('ZRANGEBYLEX', key('names'), '[' .. name, '+', 'LIMIT', 0, 100)
-  local reached, at = '', '-inf'
+  local reached, at = '', ''
   for _, other in ipairs(names) do
-    local from = other == name and spot or '-inf'
-    local found = redis.call(
-      'ZRANGEBYSCORE', state_index('CLAIMED', other), from, '+inf', 'WITHSCORES', 'LIMIT', 0, left)
-    local uuids = {}
-    for index = 1, #found, 2 do
-      uuids[#uuids + 1] = found[index]
-    end
-    rescue_ownerless(uuids)
-    left = left - #uuids
+    local index = state_index('CLAIMED', other)
+    local rank = other == name and is_place and rank_after(index, score, member) or 0
+    local members = redis.call('ZRANGE', index, rank, rank + left - 1)
+    left = left - #members
     if left <= 0 then
-      reached, at = other, '(' .. found[#found]
+      reached, at = other, redis.call('ZSCORE', index, members[#members]) .. ' ' .. members[#members]
+    end
+    rescue_ownerless(uuids_of(members))
+    if left <= 0 then
       break
     end
   end
   if left > 0 and #names == 100 then
-    reached, at = names[100], '+inf'
+    reached, at = names[100], '+inf '
   end
   redis.call('HSET', key('swept'), 'at', decimal(now), 'name', reached, 'place', at)
   write_back()

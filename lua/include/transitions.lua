@@ -11,11 +11,6 @@ local function exhausted_reason(job, reason)
   return reason and reason ~= '' and text .. '; the last: ' .. reason or text
 end
 
--- The lowest place is claimed first: by priority, then by sequence.
-local function set_place(job)
-  job.place = string.format('%.0f', job.sequence - job.priority * PLACES_OF_PRIORITY)
-end
-
 local function end_claim(job)
   if job.state == 'CLAIMED' and job.claim_id then
     local owner_key = owner_key_of(job.claim_id)
@@ -24,8 +19,18 @@ local function end_claim(job)
   job.owner, job.claim_id, job.expires = nil, nil, nil
 end
 
-local function set_waiting_state(job)
-  job.state = job.run_at and job.run_at > now and 'DELAYED' or 'UNCLAIMED'
+-- Let a job wait for its delay, if that is not over, at the place of its end; returns whether it does.
+local function wait_for_delay(job)
+  local is_delayed = job.run_at and job.run_at > now
+  if is_delayed then
+    job.state, job.place = 'DELAYED', place_of(job.run_at, job.priority)
+  end
+  return is_delayed
+end
+
+-- Let a job be claimable, at the place of those that become due now.
+local function join(job)
+  job.state, job.place = 'UNCLAIMED', place_of(now, job.priority)
 end
 
 -- The token is the moment of the claim: so it grows even after a failover that lost the job's last claims.
@@ -48,7 +53,10 @@ local function requeue(job, kind, reason, run_at)
   local who = job.owner
   end_claim(job)
   job.run_at = run_at or job.run_at
-  set_waiting_state(job)
+  if not wait_for_delay(job) then
+    -- It keeps its place.
+    job.state = 'UNCLAIMED'
+  end
   record_event(job, kind, who, job.token, reason)
 end
 

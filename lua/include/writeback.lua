@@ -58,7 +58,7 @@ local function archive(uuids, adds, lost)
     local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
     redis.call('SET', key('done', uuid), value, 'PXAT', expiry_of(job.retained + RETRY_WINDOW))
     if not is_hidden(job) then
-      table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), uuid)
+      table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), member_of(uuid, job.sequence))
     end
   end
   for moment, names in pairs(groups) do
@@ -83,6 +83,7 @@ local function write_back()
   local run_was, run_state, run_name, from, to, from_timer, to_timer
   for _, job in ipairs(changed) do
     local uuid, name, state, was, moment = job.uuid, job.name, job.state, before[job.uuid], due_at(job)
+    local member = member_of(uuid, job.sequence)
     if was ~= run_was or state ~= run_state or name ~= run_name then
       -- In a batch, most jobs make the same transition.
       run_was, run_state, run_name = was, state, name
@@ -94,11 +95,11 @@ local function write_back()
 
     if was ~= state or moved[uuid] then
       if was then
-        from[#from + 1] = uuid
+        from[#from + 1] = member
       end
       if state ~= 'COMPLETE' or not is_hidden(job) then
         to[#to + 1] = job.place
-        to[#to + 1] = uuid
+        to[#to + 1] = member
       end
       if was == 'UNCLAIMED' then
         heads[name] = true
