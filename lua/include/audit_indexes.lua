@@ -37,7 +37,8 @@ end
 -- Whether an index may have this member. Completed jobs expire, and stay in their index until they are pruned.
 local function belongs(member, uuid, state, name)
   local job = load_any(uuid)
-  return newer[uuid] or state == 'COMPLETE' and not job or job and job.state == state and job.name == name and member_of(uuid, job.sequence) == member
+  return newer[uuid] or state == 'COMPLETE' and not job
+    or job and job.state == state and job.name == name and member_of(uuid, job.sequence) == member
 end
 
 -- Return after which member to go on, or false; and how many were checked.

@@ -9,7 +9,7 @@ local function place_of(moment, priority)
   return string.format('%.0f', since + (NORMAL - priority) * PLACES_OF_PRIORITY)
 end
 
--- The member of such a set. The sequence is its first part, so that of one place the job that was posted first is first.
+-- The member of such a set. Of one place, the job that was posted first comes first.
 local function member_of(uuid, sequence)
   return string.format('%012x', sequence) .. uuid
 end

@@ -8,8 +8,8 @@ local unpack_limit = cmsgpack.unpack_limit
 -- What begins `modified`, and how long it is: a number of eight bytes.
 local MOMENT, MOMENT_LENGTH = 207, 9
 
--- Where the head of a record ends, its name, its place and its sequence. Returns nothing, or raises an error, if it can't be read or
--- is of a newer format. Only a finite number is itself after this arithmetic; nothing else is.
+-- Where the head of a record ends, its name, its place and its sequence. Returns nothing, or raises an error, if it
+-- can't be read or is of a newer format. Only a finite number is itself after this arithmetic; nothing else is.
 local function read_head(uuid, value)
   local rest, its_uuid, name, priority, sequence, place, created = unpack_limit(value, 6, #RECORD_HEAD)
   local spot = place + 0

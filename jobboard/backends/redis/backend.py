@@ -9,9 +9,8 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.layout import STORED_LAYOUT, check_layout
 from jobboard.backends.options import truth
-from jobboard.backends.redis import program_client
+from jobboard.backends.redis import layout, program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
 from jobboard.backends.redis.boards import exists, names_of
 from jobboard.backends.redis.books import Books
@@ -21,13 +20,14 @@ from jobboard.backends.redis.entities import Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs
-from jobboard.backends.redis.keys import key_of, layout_key
+from jobboard.backends.redis.keys import key_of
 from jobboard.backends.redis.maintenance import Maintenance
 from jobboard.backends.redis.options import OPTIONS, Durability, database
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.schedules import Schedules
 from jobboard.backends.redis.topology import Topology
 from jobboard.backends.redis.waiting import Waiters
+from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind, JobEvent
@@ -128,17 +128,23 @@ class RedisBackend(Backend):
             self._checks.check_server()
             self.client.load()
             self._checks.check_rights()
-            self._check_layout()
+            layout.check(self.client, self.board)
             return True
         except BoardUnavailable as error:
             if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):
                 return False
             raise
 
-    def _check_layout(self) -> None:
-        """Refuse a board of another layout; a new board gets ours."""
-        [found] = self.client.send([("SET", layout_key(self.key), STORED_LAYOUT, "NX", "GET")])
-        check_layout(self.board, f"Redis at {self._pool.topology}", found or STORED_LAYOUT)
+    def migrate(self, timeout: float) -> Migration:
+        if not self._is_open:
+            self._pool.open()
+        try:
+            with time_limit(timeout):
+                self.client.load()
+            return layout.upgrade(self.client, self.board)
+        finally:
+            if not self._is_open:
+                self._pool.close()
 
     def close(self) -> None:
         self._is_open = False

@@ -58,6 +58,11 @@ class RedisClient:
         self.writes_through = False
 
     @property
+    def where(self) -> str:
+        """The server, as errors name it."""
+        return f"Redis at {self._pool.topology}"
+
+    @property
     def waits_for_copies(self) -> bool:
         """Whether a change must be on other servers or on a disk before anybody relies on it."""
         return self._wait is not None and not self.writes_through
@@ -122,9 +127,7 @@ class RedisClient:
         reply, reached = self.send([request, wait], script, self._durability.milliseconds / 1000)
         if not self._durability.is_reached(reached):
             self._search_anew()
-            raise ReplyLost(
-                f"Redis at {self._pool.topology}: {wait[0]} was not reached within {wait[-1]} ms: {reached!r}"
-            )
+            raise ReplyLost(f"{self.where}: {wait[0]} was not reached within {wait[-1]} ms: {reached!r}")
         return reply
 
     # -- requests --------------------------------------------------------------------------------------------------

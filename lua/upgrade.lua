@@ -1,0 +1,105 @@
+#!lua
+-- Bring a board of layout 1 to layout 2, a part of the board at a time. Nobody may use the board meanwhile.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 the cursor that the last call returned (an empty string at first); 2 what stands for the number of the layout
+--       while this goes on; 3 the number of layout 2, which the last call writes
+-- Returns: OK and the cursor (an empty string at the end)
+-- A repeat changes only what is still as layout 1 has it; once the board has layout 2, it changes nothing.
+--
+-- Layout 1 had the uuids of jobs in its indexes, and by their sequences.
+--
+-- include: writeback
+
+local CHUNK = 200
+
+-- Give a job its place, and return its record.
+local function move(job)
+  job.place = place_of(math.max(job.created, job.run_at or 0), job.priority)
+  local index = state_index(job.state, job.name)
+  redis.call('ZREM', index, job.uuid)
+  redis.call('ZADD', index, job.place, member_of(job.uuid, job.sequence))
+  return encode(job)
+end
+
+local function move_records(cursor)
+  local found = redis.call('HSCAN', key('records'), cursor, 'COUNT', CHUNK)
+  for at = 1, #found[2], 2 do
+    local uuid, value = found[2][at], found[2][at + 1]
+    local job = decode(uuid, value)
+    -- What can't be read is left to an audit.
+    if job and not newer[uuid] then
+      redis.call('HSET', key('records'), uuid, move(job) .. histories[uuid])
+    end
+  end
+  return found[1] ~= '0' and found[1]
+end
+
+local function move_heads(cursor)
+  local last = cursor + CHUNK - 1
+  local names = redis.call('ZRANGE', key('names'), cursor, last)
+  for _, name in ipairs(names) do
+    set_head(name)
+  end
+  return #names == CHUNK and decimal(last + 1)
+end
+
+-- Jobs that were completed together, and have not expired, as `retained` has them.
+local function move_completed(uuids)
+  local members = {}
+  fetch_finished(uuids)
+  for _, uuid in ipairs(uuids) do
+    local job = jobs[uuid]
+    if job and not newer[uuid] then
+      redis.call('SET', key('done', uuid), cmsgpack.pack(move(job), histories[uuid], unpack(finished[uuid])), 'KEEPTTL')
+      members[#members + 1] = member_of(uuid, job.sequence)
+    end
+  end
+  return members
+end
+
+local function move_retained(cursor)
+  local found = redis.call('ZRANGE', key('retained'), cursor, cursor + CHUNK - 1, 'WITHSCORES')
+  local moved_jobs, rank = 0, tonumber(cursor)
+  for at = 1, #found, 2 do
+    local name, list = string.match(found[at], '^([^\n]*)\n(.*)$')
+    rank = rank + 1
+    -- In layout 2 a sequence comes first.
+    if list and string.sub(list, 9, 9) == '-' then
+      local uuids = {}
+      for from = 1, #list, 36 do
+        uuids[#uuids + 1] = string.sub(list, from, from + 35)
+      end
+      local members = move_completed(uuids)
+      redis.call('ZREM', key('retained'), found[at])
+      if #members > 0 then
+        redis.call('ZADD', key('retained'), found[at + 1], field(name, table.concat(members)))
+      else
+        rank = rank - 1
+      end
+      moved_jobs = moved_jobs + #uuids
+    end
+    if moved_jobs >= CHUNK then
+      return decimal(rank)
+    end
+  end
+  return #found == 2 * CHUNK and decimal(rank)
+end
+
+local PHASES = {move_records, move_heads, move_retained}
+
+if redis.call('MGET', key('layout'))[1] ~= ARGV[2] then
+  return {'OK', ''}
+end
+local phase, cursor = string.match(ARGV[1], '^(%d) (%d+)$')
+phase, cursor = tonumber(phase or 1), cursor or '0'
+local further = PHASES[phase](cursor)
+if not further then
+  phase, further = phase + 1, '0'
+end
+if phase > #PHASES then
+  redis.call('DEL', key('swept'))
+  redis.call('SET', key('layout'), ARGV[3])
+  return {'OK', ''}
+end
+return {'OK', phase .. ' ' .. further}
