@@ -11,7 +11,7 @@ from servers.redis_rights import USER, allow_least_rights
 from servers.redis_servers import RedisCluster, RedisServer
 
 from jobboard import BoardUnavailable, NotFound, fetch
-from jobboard.operate.boards import boards_of
+from jobboard.operate.doctor import boards_of
 
 THREE = ["alpha", "default", "größe/{a}"]
 MANY = [f"many-{number:03}" for number in range(250)]

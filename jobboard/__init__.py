@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     )
     from jobboard.configuration import connect
     from jobboard.converter import Converter
-    from jobboard.entity import Entity
     from jobboard.errors import (
         AlreadyPosted,
         AlreadyScheduled,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from jobboard.job import Job, Posting
     from jobboard.logbook import LogBook
     from jobboard.opening import open
+    from jobboard.participants import Entity
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
     from jobboard.schedules.schedule import Schedule

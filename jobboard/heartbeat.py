@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jobboard.board import JobBoard, register
-from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
+from jobboard.participants import Entity
 from jobboard.validation import MAX_TEXT
 
 logger = logging.getLogger("jobboard.heartbeat")

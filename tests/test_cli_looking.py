@@ -15,7 +15,7 @@ import pytest
 from helpers.command_line import Run, as_json, process
 
 from jobboard import Cron, Every, JobBoard, Schedule, fetch
-from jobboard.operate.boards import boards_of
+from jobboard.operate.doctor import boards_of
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)

@@ -28,7 +28,7 @@ def board() -> Iterator[JobBoard]:
 @pytest.fixture
 def far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every handler counts as quick, so what is claimed ahead does not depend on how busy the machine is."""
-    monkeypatch.setattr("jobboard.conductor.prefetch._SOON", 3600.0)
+    monkeypatch.setattr("jobboard.conductor.slots._SOON", 3600.0)
 
 
 def nap(seconds: float, executor: str = "thread") -> Posting:

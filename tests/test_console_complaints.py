@@ -49,7 +49,7 @@ from helpers.console import Asking, asking, links_of, text_of
 
 from jobboard import Entity, Every, JobBoard, JobState, Posting, Schedule, backend
 from jobboard.console import RIGHTS, allow
-from jobboard.console.event_log import EventLog
+from jobboard.console.pages.events import EventLog
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 

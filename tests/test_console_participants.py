@@ -13,7 +13,7 @@ from jobboard import Cron, Entity, Every, JobBoard, JobState, Posting, Schedule,
 from jobboard.backends.rows import AuditFinding
 from jobboard.board import client_of
 from jobboard.console import RIGHTS, allow
-from jobboard.console.event_log import MAX_EVENTS, EventLog
+from jobboard.console.pages.events import MAX_EVENTS, EventLog
 from jobboard.console.shared import SharedAnswers
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling import Sampler
@@ -218,7 +218,7 @@ def test_events_without_end_take_bounded_room_and_nobody_is_told_in_vain(
     assert (len(events), log.total) == (MAX_EVENTS, 5 * MAX_EVENTS)
     assert max(len(event.reason or "") for event in events) < 400
     # Nobody has read it for longer than that.
-    monkeypatch.setattr("jobboard.console.event_log._IDLE_TTL", -1.0)
+    monkeypatch.setattr("jobboard.console.pages.events._IDLE_TTL", -1.0)
     log._add(events[0])
     assert log._unsubscribe is None
     monkeypatch.undo()

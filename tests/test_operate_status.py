@@ -15,8 +15,8 @@ from jobboard.board import client_of
 from jobboard.client import BackendClient
 from jobboard.operate.durations import duration, seconds_of
 from jobboard.operate.overview import MAX_NAMES, overview
-from jobboard.operate.reasons import kind_of_reason
 from jobboard.operate.status import status
+from jobboard.operate.trash import kind_of_reason
 from jobboard.operate.verdict import Limits
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern

@@ -9,7 +9,7 @@ import pytest
 
 from jobboard import ClaimLost, JobBoard, Posting, fetch
 from jobboard.board import client_of
-from jobboard.client import tokens
+from jobboard.client import keepers
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_an_end_under_an_older_token_leaves_the_newer_one(board: JobBoard) -> No
 
 
 def test_beyond_a_bound_the_oldest_is_forgotten(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_MAX_TOKENS", 2)
+    monkeypatch.setattr(keepers, "_MAX_TOKENS", 2)
     board.post_many([Posting("resize")] * 3)
     jobs = board.claim_next("alice", limit=3)
     with pytest.raises(ClaimLost, match="no claim of job .* that this board knows of"):

@@ -21,7 +21,7 @@ from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.event_statements import LAST_EVENT
 from jobboard.backends.sql.postgresql import change_poller
 from jobboard.board import client_of, register
-from jobboard.entity import Entity
+from jobboard.participants import Entity
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 

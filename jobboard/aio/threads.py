@@ -15,8 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 from jobboard.aio.pending import Pending, Undo, deliver
 from jobboard.client import BackendClient
 from jobboard.client.gathering import Ask, Reply, Steps, finish, send_together
-from jobboard.client.interruption import Interruption
 from jobboard.client.sharing import Alone
+from jobboard.client.subscriptions import Interruption
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
 
 from jobboard.aio.threads import Threads
 from jobboard.aio.transactions import call_in_transaction
-from jobboard.client.interruption import Interruption
 from jobboard.client.paging import page_sizes
+from jobboard.client.subscriptions import Interruption
 from jobboard.job import Job
 
 if TYPE_CHECKING:

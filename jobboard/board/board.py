@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -18,9 +19,9 @@ from jobboard.board.operating import Operating
 from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
-from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.job import Job, JobHandle
+from jobboard.participants import Entity
 from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_seconds, check_text
 
@@ -181,3 +182,30 @@ def claims_for(
 ) -> Callable[[int], list[Job]]:
     """Return a board's ``claim_next`` for one owner, likewise: its argument is the limit, and the rest is checked."""
     return board._claims_for(who, names, expiry)
+
+
+class LentBoard(JobBoard):
+    """A board whose connection belongs to somebody else, who goes on using it; one for all handlers.
+
+    All calls do what they do on that board. But ``close`` and the end of a ``with`` block do nothing, however often.
+    """
+
+    def __init__(self, board: JobBoard) -> None:
+        self._client = board._client
+        self._backend = board._backend
+        self._handles = JobHandles(self, self._client)
+        self._books = Books(self._client, self._backend, self._handles)
+        self._pid = os.getpid()
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the board closes it. In a child after a fork, release what that has opened."""
+        if os.getpid() != self._pid:
+            super().close()
+
+
+def lend(board: JobBoard) -> JobBoard:
+    """Return a board that works like this one and can't be closed; always the same one."""
+    if isinstance(board, LentBoard):
+        return board
+    lent: LentBoard | None = vars(board).get("_lent")
+    return vars(board).setdefault("_lent", LentBoard(board)) if lent is None else lent

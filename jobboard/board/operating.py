@@ -15,9 +15,9 @@ from jobboard.backends.text import in_one_line
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
-from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
+from jobboard.participants import Entity
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.types import Priority
 from jobboard.validation import MAX_SECONDS, check_operator, check_text, check_uuid, moment

@@ -12,8 +12,8 @@ from jobboard.backends.base import Backend
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
-from jobboard.client.interruption import Interruption
 from jobboard.client.reader import wait_limit
+from jobboard.client.subscriptions import Interruption
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, JobHandle

@@ -21,10 +21,6 @@ _MODULES = {
         "doctor": "Say what is installed, what the board's store is, how far its clock is off, and what this "
         "login may do.",
     },
-    "importing": {
-        "import": "Post the jobs of FILE (- for standard input), which export --details wrote, under their uuids, with "
-        "no attempts.",
-    },
     "judging": {
         "boards": "List the boards that are in the store.",
         "status": "Say on one screen how the board is.",
@@ -51,6 +47,8 @@ _MODULES = {
     },
     "producing": {
         "cancel": "Take jobs off the board; of those that are claimed, ask the owner to stop.",
+        "import": "Post the jobs of FILE (- for standard input), which export --details wrote, under their uuids, with "
+        "no attempts.",
         "post": "Post a job, and print its uuid: the tracking id.",
     },
     "scheduling": {

@@ -11,7 +11,7 @@ from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.durations import duration
-from jobboard.operate.pauses import paused_texts
+from jobboard.operate.views import paused_texts
 from jobboard.validation import check_delay
 
 #: One screen has room for this many findings, names and groups of the trash.
@@ -75,7 +75,7 @@ def status_command(
 @pass_session
 def boards(session: Session) -> None:
     """List the boards that are in the store."""
-    from jobboard.operate.boards import boards_of
+    from jobboard.operate.doctor import boards_of
 
     rows = [{"name": name} for name in boards_of(session.closed_board())]
     session.output.table(("name",), rows, empty="there are no boards in this store")

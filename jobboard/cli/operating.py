@@ -20,9 +20,8 @@ from jobboard.operate.bulk import (
     trash_all,
 )
 from jobboard.operate.finding import find_job
-from jobboard.operate.pauses import paused_texts, paused_view
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import row_of
+from jobboard.operate.views import paused_texts, paused_view, row_of
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:

@@ -1,21 +1,23 @@
-"""The producers' commands: post, cancel."""
+"""The commands that put jobs on the board and take them off: post, cancel, import."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors
+from jobboard.cli.output import count
+from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors, tell_refused
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, pass_session
-from jobboard.cli.values import SPAN, details_of, moment_of
+from jobboard.cli.values import SPAN, details_of, moment_of, read_text
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import Outcome, Step, Target, cancel_all, targets_of
 from jobboard.operate.finding import find_job
+from jobboard.operate.importing import exported_jobs, import_jobs
 from jobboard.operate.views import view_of
-from jobboard.states import LIVE
+from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -76,4 +78,44 @@ def _cancel_one(session: Session, job: str, act: Callable[[JobBoard, list[Target
     session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")
 
 
-COMMANDS = (post, cancel)
+_STATES = [state.value.lower() for state in JobState if state in {*LIVE, JobState.TRASHED}]
+
+
+@command(
+    "import",
+    "jobboard import jobs.jsonl --dry-run",
+    "jobboard export --details --board orders | jobboard import - --board redis://localhost",
+    "jobboard import trash.jsonl --state trashed",
+)
+@click.argument("file")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES),
+    help="Only jobs that were in this state; may be repeated. By default those that were on the board.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be posted.")
+@pass_session
+def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool) -> None:
+    """Post the jobs of FILE (- for standard input), which export --details wrote, under their uuids, with no attempts.
+
+    A job that the board has already, or remembers, is left as it is: the same file may be imported again. Stop the
+    programs of the board that the jobs are from, or they run there as well.
+    """
+    text = read_text("-" if file == "-" else f"@{file}")
+    found = exported_jobs(text, {JobState(state.upper()) for state in states} or LIVE)
+    board = session.board(create=not dry_run)
+    with session.output.progress("importing", len(found.postings)) as step:
+        outcome = import_jobs(board, found.postings, step, dry_run=dry_run)
+    refused = found.refused + outcome.refused
+    done = "importable" if dry_run else "imported"
+    told = f"{count(outcome.posted, 'job')} {done}"
+    told += f"; {outcome.there} known to the board already" if outcome.there else ""
+    told += f"; {found.others} in other states left out" if found.others else ""
+    data = {done: outcome.posted, "there": outcome.there, "left_out": found.others, "refused": refused}
+    session.output.report(data, told)
+    tell_refused(session, refused)
+
+
+COMMANDS = (post, cancel, import_)

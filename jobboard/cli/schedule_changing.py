@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,15 +11,26 @@ from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.session import Session, command, confirm, if_exists_option, pass_session
 from jobboard.cli.values import moment_of
-from jobboard.cli.zones import in_zone
 from jobboard.operate.explaining import zone_of
 from jobboard.operate.schedules import schedule_view
 from jobboard.operate.views import view_of
 from jobboard.participants import unhandled
 from jobboard.schedules.schedule import Schedule
+from jobboard.schedules.triggers.zones import zone_named
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
+
+
+def in_zone(moment: datetime, zone: str) -> datetime:
+    """Return the moment on the clocks of a schedule's zone; on the operator's (``TZ``) if it has none of its own."""
+    return moment.astimezone(None if zone == "UTC" else zone_named(zone))
+
+
+def row_in_zone(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a schedule's row, with its next fire time in its zone."""
+    at = row.get("next_fire_time")
+    return row if at is None else row | {"next_fire_time": in_zone(at, row["zone"])}
 
 
 @command(

@@ -8,10 +8,10 @@ import click
 
 from jobboard.cli import schedule_changing, schedule_importing
 from jobboard.cli.output import shown
+from jobboard.cli.schedule_changing import in_zone, row_in_zone
 from jobboard.cli.schedule_options import FOLD, GAP
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
-from jobboard.cli.zones import in_zone, row_in_zone
 from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming, zone_of
 from jobboard.operate.schedules import schedule_rows, schedule_view, to_file

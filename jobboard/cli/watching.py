@@ -16,9 +16,8 @@ from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import FREQUENT, EventKind, JobEvent
 from jobboard.operate.finding import find_job
-from jobboard.operate.pauses import paused_texts
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import entity_view, event_view, export_of, owners, row_of, stats, view_of
+from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 

@@ -18,12 +18,11 @@ from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
-from jobboard.client.keepers import Keepers
+from jobboard.client.keepers import Keepers, Tokens
 from jobboard.client.newer_formats import NewerFormats
 from jobboard.client.sharing import Alone, Answer, Primitive, SharedRequests, own_copy
 from jobboard.client.subscriptions import Callback, Subscriptions
 from jobboard.client.telling import told
-from jobboard.client.tokens import Tokens
 from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost, RequestRefused, is_because_of

@@ -1,10 +1,12 @@
-"""The keepers of one client: they learn which claims are made and ended through it, and renew them meanwhile."""
+"""The claims that one client has made: their tokens, and who renews them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
+
+from jobboard.backends.rows import Fence, JobRow
 
 
 class ClaimKeeper(Protocol):
@@ -42,3 +44,36 @@ class Keepers:
     def of(self, who: str | None) -> tuple[ClaimKeeper, ...]:
         """Return those that keep the claims of this owner."""
         return self._by_owner.get(who or "", ())
+
+
+_MAX_TOKENS = 100_000
+
+
+class Tokens:
+    """Remembers the token of each (job, owner); forgets the oldest beyond a bound, since lost claims never say so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens: dict[tuple[str, str], int] = {}
+
+    def remember(self, claimed: Iterable[JobRow]) -> None:
+        with self._lock:
+            for row in claimed:
+                self._tokens[row.uuid, row.owner or ""] = row.token
+                if len(self._tokens) > _MAX_TOKENS:
+                    del self._tokens[next(iter(self._tokens))]
+
+    def recall(self, uuid: str, who: str) -> int | None:
+        return self._tokens.get((uuid, who))
+
+    def of(self, who: str) -> dict[str, int]:
+        """Return the tokens of all claims of one owner, by the uuids of their jobs."""
+        with self._lock:
+            return {uuid: token for (uuid, owner), token in self._tokens.items() if owner == who}
+
+    def forget(self, claims: Iterable[Fence]) -> None:
+        """Forget exactly these tokens; a newer one of the same owner stays."""
+        with self._lock:
+            for claim in claims:
+                if self._tokens.get((claim.uuid, claim.who)) == claim.token:
+                    del self._tokens[claim.uuid, claim.who]

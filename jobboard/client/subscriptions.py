@@ -63,3 +63,26 @@ class Subscriptions:
                 callback(event)
             except Exception:
                 logger.exception("an event callback failed on %s", event.kind)
+
+
+class Interruption:
+    """Interrupts what blocks, now or later; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._interrupt: Callable[[], None] | None = None
+        self.has_come = False
+
+    def will_call(self, interrupt: Callable[[], None]) -> None:
+        """Name what ends the wait; it is called at once if the interruption has come before."""
+        with self._lock:
+            self._interrupt = interrupt
+            if self.has_come:
+                interrupt()
+
+    def come(self) -> None:
+        """End the wait."""
+        with self._lock:
+            self.has_come = True
+            if self._interrupt is not None:
+                self._interrupt()

@@ -1,9 +1,8 @@
 """Conductors claim jobs, run the registered handlers, and end the claims."""
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
-from jobboard.conductor.backoff import Backoff
 from jobboard.conductor.conductor import Conductor
-from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.handlers import Backoff, Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals

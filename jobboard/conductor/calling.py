@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, get_type_hints
 
@@ -137,3 +139,18 @@ def place_of(function: Callable[..., Any]) -> str:
 
 def _title(name: str, function: Callable[..., Any]) -> str:
     return f"the handler for {name!r}, {place_of(function)},"
+
+
+class FreshContexts:
+    """Copies the context in which this was made, once for each job."""
+
+    def __init__(self) -> None:
+        self._base = copy_context()
+
+    def new(self) -> Context:
+        """Return a context for one job."""
+        context = self._base.copy()
+        # A copied context has the same values, and the one of decimal is an object that handlers change in place.
+        if (decimal := sys.modules.get("decimal")) is not None:
+            context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
+        return context

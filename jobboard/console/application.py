@@ -24,10 +24,10 @@ from starlette.types import ASGIApp
 from jobboard.board import JobBoard
 from jobboard.console.boards import ConsoleBoard, console_boards
 from jobboard.console.guard import LOOPBACK, Guard
-from jobboard.console.pages import Answer, Page, all_pages
+from jobboard.console.pages import all_pages
 from jobboard.console.rights import Access, allow, check_rights
 from jobboard.console.static_files import answer_with_file
-from jobboard.console.view import OnAction, Settings, View
+from jobboard.console.view import Answer, OnAction, Page, Settings, View
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.job import Job
 from jobboard.operate.sampling import Sampler
@@ -83,13 +83,13 @@ def app(
         raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
     make_sampler = functools.partial(Sampler, listen=bool(rates), limits=limits)
     settings = Settings(
-        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, make_sampler
+        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, make_sampler, all_pages()
     )
     dispatcher = _Dispatcher(settings)
     routes = [
         Route("/", dispatcher.endpoint(_boards)),
         Route("/static/{path:path}", answer_with_file),
-        *(_route(dispatcher, page) for page in all_pages()),
+        *(_route(dispatcher, page) for page in settings.pages),
     ]
     inner = Starlette(
         routes=routes,
@@ -109,7 +109,7 @@ def _boards(view: View) -> Response:
     """List the boards; the only one is shown at once."""
     entries = list(view.settings.boards.values())
     if len(entries) == 1:
-        return RedirectResponse(view.root_url(f"b/{entries[0].slug}/{all_pages()[0].path}"), 303)
+        return RedirectResponse(view.root_url(f"b/{entries[0].slug}/{view.settings.pages[0].path}"), 303)
     return view.render("boards.html")
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
+from jobboard.operate.bulk import Action, Outcome, Target, told
 from jobboard.operate.sampling import Sampler
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.console.view import View
+
 
 Answer = TypeVar("Answer")
 
@@ -68,3 +71,24 @@ def checked(check: Callable[..., Answer], *value: object) -> Answer:
 
 def answers_of(view: View) -> SharedAnswers:
     return view.part(SharedAnswers)
+
+
+#: How many refusals are told one by one.
+_MAX_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text, some lines below it, and how many more there are. ``tone`` is ``good``, ``warn`` or ``bad``."""
+
+    tone: str
+    text: str
+    lines: tuple[str, ...] = ()
+    more: int = 0
+
+
+def message_of(action: Action, targets: Sequence[Target], outcome: Outcome) -> Message:
+    """Say how many jobs were changed, and why the others were not."""
+    tone = "good" if not outcome.refused else "warn" if outcome.done else "bad"
+    more = max(0, len(outcome.refused) - _MAX_LINES)
+    return Message(tone, f"{told(targets, action.done, outcome)}.", tuple(outcome.refused[:_MAX_LINES]), more)

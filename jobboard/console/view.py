@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, Response
 from jobboard.backends.text import in_one_line
 from jobboard.console.boards import ConsoleBoard
 from jobboard.console.guard import ROOT
-from jobboard.console.pages import Page, all_pages
 from jobboard.console.rights import RIGHTS, Access
 from jobboard.console.static_files import static_files
 from jobboard.console.templating import environment
@@ -33,6 +32,28 @@ OnAction = Callable[[str, str, Sequence[str]], object]
 logger = logging.getLogger("jobboard.console")
 
 
+#: Makes the answer to a request. A plain function may block: it runs in a thread. A coroutine must not.
+Answer = Callable[["View"], Response | Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One path below a board's ``/b/NAME/``.
+
+    :ivar path: as Starlette's routes have it, with no slash first: ``jobs``, ``jobs/{uuid}``; empty for the overview.
+    :ivar show: answers GET.
+    :ivar act: answers POST; must ask ``view.require(...)`` for a right before it changes anything.
+    :ivar title: its entry in the navigation; None for none.
+    :ivar order: the place in the navigation; the smallest comes first.
+    """
+
+    path: str
+    show: Answer
+    act: Answer | None = None
+    title: str | None = None
+    order: int = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an app was made with."""
@@ -44,6 +65,7 @@ class Settings:
     format_details: Callable[[Job], Any] | None
     #: Always the same object, since each board makes its parts once by what makes them.
     make_sampler: Callable[[JobBoard], Sampler]
+    pages: Sequence[Page]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +147,9 @@ class View:
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page: a template that extends ``base.html``; it sees this view as ``view``."""
         page = environment().get_template(template)
-        return HTMLResponse(page.render(view=self, boards=self.settings.boards, pages=all_pages(), **values), status)
+        return HTMLResponse(
+            page.render(view=self, boards=self.settings.boards, pages=self.settings.pages, **values), status
+        )
 
     def acted(self, action: str, targets: Sequence[str]) -> None:
         """Log an action that was done, and tell it to ``on_action``.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
-from jobboard.states import JobPriority
+from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_operator
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.client.sharing import Answer
     from jobboard.job import Job
+
 
 #: How many jobs one request is about.
 _BATCH = 100
@@ -261,3 +262,42 @@ def _refusal(
     if isinstance(reply, BoardUnavailable):
         return f"job {target.uuid} was not changed: {reply}"
     return judge(target, *reply)
+
+
+class Act(Protocol):
+    """Does something to many jobs; is told by whom, and why."""
+
+    def __call__(
+        self,
+        board: JobBoard,
+        targets: Sequence[Target],
+        step: Step,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One of them.
+
+    :ivar verb: such as ``restore``. :ivar done: what jobs then are, such as ``restored``.
+    :ivar states: the states that it is for.
+    :ivar act: does it to many.
+    """
+
+    verb: str
+    done: str
+    states: frozenset[JobState]
+    act: Act
+
+
+ACTIONS: Mapping[str, Action] = {
+    "release": Action("release", "released", frozenset({JobState.CLAIMED}), release_all),
+    "run_now": Action("run now", "made claimable", frozenset({JobState.DELAYED}), run_now_all),
+    "cancel": Action("cancel", "cancelled", LIVE, cancel_all),
+    "trash": Action("trash", "trashed", LIVE, trash_all),
+    "restore": Action("restore", "restored", frozenset({JobState.TRASHED}), restore_all),
+    "purge": Action("purge", "purged", frozenset({JobState.TRASHED}), purge_all),
+}

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
-from jobboard.errors import JobBoardError
+from jobboard.errors import JobBoardError, NotSupported
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import unhandled_schedules
 from jobboard.operate.verdict import Limits, of_holders, of_unhandled
@@ -121,3 +121,19 @@ def _trial(board: JobBoard) -> Diagnosis:
     job = board.post(TRIAL_NAME, uuid=str(uuid4()), delay=TRIAL_DELAY)
     board.cancel(job)
     return Diagnosis("rights", True, "a job could be posted and cancelled")
+
+
+def boards_of(board: JobBoard, timeout: float = 10.0) -> list[str]:
+    """Return the names of the boards in the store of a board that is not connected; makes nothing.
+
+    :param timeout: seconds.
+    :raises NotFound: there is no such store, such as no file.
+    :raises BoardUnavailable: it can't be reached or read.
+    :raises NotSupported: the store can't tell.
+    """
+    seconds = check_delay(timeout, "timeout")
+    with time_limit(seconds):
+        names = client_of(board).backend.boards(seconds)
+    if names is None:
+        raise NotSupported(f"a {board.store} store can't tell which boards it has")
+    return sorted(names)

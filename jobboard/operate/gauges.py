@@ -16,7 +16,7 @@ from jobboard.telemetry.labels import MAX_NAMES, OTHER
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
-    from jobboard.entity import Entity
+    from jobboard.participants import Entity
 
 #: Participants that the project itself has.
 _OWN_KINDS = ("conductor", "scheduler")

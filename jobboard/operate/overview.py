@@ -9,10 +9,9 @@ from itertools import repeat
 
 from jobboard.backends.rows import Holder, JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
-from jobboard.entity import Entity
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.operate.trash import TrashGroup, grouped
-from jobboard.participants import claims, unhandled
+from jobboard.participants import Entity, claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jobboard.operate.reasons import kind_of_reason
+from jobboard.operate.trash import kind_of_reason
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_count, check_delay, check_names
 
@@ -35,7 +35,7 @@ class Selection:
         it was posted.
     :param as_of: posted, or trashed, at this moment of the store's clock at the latest, in seconds of the epoch.
     :param reason: a part of its reason.
-    :param kind: what its reason has in common with others, as :func:`~jobboard.operate.reasons.kind_of_reason` says.
+    :param kind: what its reason has in common with others, as :func:`~jobboard.operate.trash.kind_of_reason` says.
     :param uuid: the beginning or the end of its uuid.
     :param schedule: the id of the schedule that posted it.
     :param limit: how many at most.

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from jobboard.board import JobBoard
-from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
-from jobboard.operate.pauses import paused_view
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
-from jobboard.participants import is_quiet, number_of, runs_of
+from jobboard.operate.views import paused_view
+from jobboard.participants import Entity, is_quiet, number_of, runs_of
 from jobboard.validation import moment
 
 

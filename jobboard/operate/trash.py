@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from jobboard.board import handles_of
-from jobboard.operate.reasons import kind_of_reason
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import JobRow
     from jobboard.board import JobBoard
+
+
+_ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*(?=: |$)")
+#: What lifecycle writes before the reason of the last attempt.
+_USED_UP = re.compile(r"all \d+ attempts are used up; the last: ")
+_MAX_KIND = 100
+
+
+def kind_of_reason(reason: str | None) -> str:
+    """Return what a reason has in common with others: the class of its error, or its first line without numbers."""
+    line = _USED_UP.sub("", (reason or "").strip().partition("\n")[0])
+    if not line:
+        return "no reason"
+    match = _ERROR_CLASS.match(line)
+    return match.group() if match else re.sub(r"\d+", "#", line)[:_MAX_KIND]
+
 
 #: How many jobs are read: 20 requests.
 MAX_READ = 10_000

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.rows import Holder
-from jobboard.entity import Entity
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.pauses import paused_sentences
-from jobboard.participants import names_of, number_of, runs_of, unsent_of
+from jobboard.operate.views import paused_sentences
+from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
 
 
 class Verdict(enum.IntEnum):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from jobboard.events import EventKind
 from jobboard.operate.durations import duration
-from jobboard.operate.pauses import paused_sentences
+from jobboard.operate.views import paused_sentences
 from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
-    from jobboard.entity import Entity
     from jobboard.job import Job
+    from jobboard.participants import Entity
 
 #: The jobs before this one are counted up to here.
 MAX_AHEAD = 1000

@@ -13,7 +13,7 @@ from taskflow.jobs import base
 
 from jobboard.backends.base import Waiter
 from jobboard.board import client_of
-from jobboard.client.tokens import Tokens
+from jobboard.client.keepers import Tokens
 from jobboard.errors import ClaimLost, NotFound, UnclaimableJob
 from jobboard.fetching import fetch
 from jobboard.heartbeat import Heartbeat

@@ -12,7 +12,7 @@ from taskflow import exceptions as taskflow_errors
 from taskflow.conductors.backends import impl_blocking, impl_executor, impl_nonblocking
 from taskflow.listeners import base
 
-from jobboard.client.interruption import Interruption
+from jobboard.client.subscriptions import Interruption
 from jobboard.errors import JobBoardError
 from jobboard.taskflow.board import TaskFlowBoard
 from jobboard.taskflow.errors import FactoryRefused

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Sequence
 
+from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.loop import LoopThread
 from jobboard.conductor.executors.thread import ThreadExecutor
-from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.told_errors import line_of, name_of
+from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish, go_on_until_done
 from jobboard.conductor.executors.thread import stack_of_thread
-from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,

@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 
 from jobboard.backends.told_errors import line_of
+from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.handoff import HandoffQueue
-from jobboard.conductor.fresh_contexts import FreshContexts
 from jobboard.conductor.outcome import Failed, Returned, outcome_of_call
 
 #: How many of the innermost calls a stack shows.

@@ -16,8 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from jobboard.board import JobBoard
-from jobboard.conductor.calling import call_of
-from jobboard.conductor.fresh_contexts import FreshContexts
+from jobboard.conductor.calling import FreshContexts, call_of
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import RunningJob

@@ -10,12 +10,9 @@ from starlette.responses import Response
 
 from jobboard.board import client_of
 from jobboard.console.filters import Filters, filters_of
-from jobboard.console.messages import message_of
-from jobboard.console.pages import Page
-from jobboard.console.shared import answers_of
-from jobboard.console.view import View
-from jobboard.operate.actions import ACTIONS, Action
-from jobboard.operate.bulk import Outcome, Target, of_what
+from jobboard.console.shared import answers_of, message_of
+from jobboard.console.view import Page, View
+from jobboard.operate.bulk import ACTIONS, Action, Outcome, Target, of_what
 from jobboard.operate.paging import Gathered, gather
 from jobboard.operate.selecting import Selection
 

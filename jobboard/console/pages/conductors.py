@@ -10,14 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import JobBoard
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of
-from jobboard.console.view import View
-from jobboard.entity import Entity
+from jobboard.console.view import Page, View
 from jobboard.job import Job
 from jobboard.operate.bulk import Target, of_what, release_all, targets_of
 from jobboard.operate.views import holdings
-from jobboard.participants import is_quiet, names_of, number_of, runs_of, unsent_of
+from jobboard.participants import Entity, is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 

@@ -12,9 +12,8 @@ from starlette.responses import Response
 
 from jobboard.backends.rows import AuditFinding
 from jobboard.board import client_of
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, sampler_of
-from jobboard.console.view import View
+from jobboard.console.view import Page, View
 
 #: How many findings of a check are shown.
 _MAX_SHOWN = 200

@@ -9,13 +9,10 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.console.messages import Message, message_of
-from jobboard.console.pages import Page
-from jobboard.console.shared import answers_of
-from jobboard.console.view import View
+from jobboard.console.shared import Message, answers_of, message_of
+from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
-from jobboard.operate.actions import ACTIONS
-from jobboard.operate.bulk import Target
+from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.views import plain
 from jobboard.operate.why import why
 from jobboard.states import JobState

@@ -1,4 +1,4 @@
-"""The list of jobs: filters and the place in the URL."""
+"""The lists of jobs: by filters, whose place is in the URL, and the trash in groups."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.filters import Filters, filters_of
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of
-from jobboard.console.view import View
+from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
-from jobboard.operate.actions import ACTIONS, Action
+from jobboard.operate.bulk import ACTIONS, Action
 from jobboard.operate.paging import JobsPage, page_of
+from jobboard.operate.trash import trash_groups
 from jobboard.states import JobState
 
 #: Jobs on a page.
@@ -86,4 +86,11 @@ def _to(view: View, path: str, **query: object) -> Response:
     return RedirectResponse(view.url(path, **query), 303)
 
 
-PAGES = (Page("jobs", show, title="Jobs", order=20),)
+def show_trash(view: View) -> Response:
+    """Show the groups; each leads to its jobs, and to what can be done to all of them."""
+    return view.render(
+        "trash.html", trash=trash_groups(view.board, view.query("name") or None), name=view.query("name")
+    )
+
+
+PAGES = (Page("jobs", show, title="Jobs", order=20), Page("trash", show_trash, title="Trash", order=30))

@@ -8,9 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.charting import last_hour
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, checked, sampler_of
-from jobboard.console.view import View
+from jobboard.console.view import Page, View
 from jobboard.validation import check_text
 
 #: The percentiles that are shown.

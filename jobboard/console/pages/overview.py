@@ -7,9 +7,8 @@ import time
 from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, table
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, sampler_of
-from jobboard.console.view import View
+from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Sampler
 
 #: Seconds that a page waits for the first look; later ones wait for none.

@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import JobBoard
-from jobboard.console.pages import Page
 from jobboard.console.shared import answers_of, checked
-from jobboard.console.view import View
+from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
 from jobboard.operate.schedules import fire_line, schedule_row

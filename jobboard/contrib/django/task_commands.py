@@ -27,7 +27,7 @@ from jobboard.contrib.django.names import job_names
 from jobboard.contrib.django.schedule_applying import Applied, apply_schedules
 from jobboard.contrib.django.schedules import schedule_options, scheduled_call, schedules_of_settings
 from jobboard.contrib.django.worker import task_handlers
-from jobboard.operate.pauses import paused_texts, paused_view
+from jobboard.operate.views import paused_texts, paused_view
 
 
 class TaskSession(Session):

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobboard.board import JobBoard, register
-from jobboard.entity import Entity
 from jobboard.errors import InvalidPosting
 from jobboard.logbook import LogBook
+from jobboard.participants import Entity
 from jobboard.testing.contract.case import SHORT, Case
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness

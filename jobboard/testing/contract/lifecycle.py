@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jobboard.board import JobBoard, client_of
-from jobboard.entity import Entity
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, Posting
 from jobboard.logbook import LogBook
+from jobboard.participants import Entity
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, claim_one, numbers_of, uuids_of
 from jobboard.testing.deadline import DEADLINE, eventually

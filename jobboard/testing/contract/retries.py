@@ -6,10 +6,10 @@ import pytest
 
 from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard
-from jobboard.entity import Entity
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Posting
 from jobboard.logbook import LogBook
+from jobboard.participants import Entity
 from jobboard.states import JobState
 from jobboard.testing.contract.case import (
     LONG,
