@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobboard import AllOf, At, Calendar, Cron, Every
-from jobboard.schedules.apscheduler import Converted, convert_job, convert_trigger
+from jobboard.apscheduler import Converted, convert_job, convert_trigger
 from jobboard.schedules.triggers import Trigger
 
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
@@ -238,7 +238,7 @@ def test_what_has_no_equivalent_is_refused(kind, keywords, error, fault) -> None
 def test_without_its_extra_the_converter_says_which_one_to_install() -> None:
     code = (
         "import sys; sys.modules['cronsim'] = None\nfrom jobboard import MissingExtra\n"
-        "try:\n    import jobboard.schedules.apscheduler\nexcept MissingExtra as error:\n    print(error)"
+        "try:\n    import jobboard.apscheduler\nexcept MissingExtra as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.endswith("pip install 'jobboard[apscheduler]'\n")

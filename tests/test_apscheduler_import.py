@@ -30,10 +30,10 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from jobboard import At, Calendar, Cron, Every, JobBoard, Schedule
+from jobboard.apscheduler.pickled_names import as_zone
+from jobboard.apscheduler.pickles import MAX_BYTES, read_pickle
+from jobboard.apscheduler.reading import read_job
 from jobboard.cli.app import USAGE, run
-from jobboard.operate.apscheduler.pickled_names import as_zone
-from jobboard.operate.apscheduler.pickles import MAX_BYTES, read_pickle
-from jobboard.operate.apscheduler.reading import read_job
 from jobboard.testing.contract.clockwork import fire, fires_of
 
 pytest_plugins = ("helpers.command_fixtures",)

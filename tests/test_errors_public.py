@@ -32,7 +32,7 @@ INTERNAL = {
     "conductor.typed_details.Misfit": "typed_details, encoded_details",
     "contrib.django.models.Job.DoesNotExist": "Django makes it for every model; this one has no rows to ask for",
     "contrib.django.models.Job.MultipleObjectsReturned": "likewise",
-    "operate.apscheduler.pickled_names.Refused": "operate.apscheduler",
+    "apscheduler.pickled_names.Refused": "apscheduler",
     "taskflow.shelf._Stale": "taskflow.shelf",
 }
 

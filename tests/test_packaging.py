@@ -112,7 +112,7 @@ def test_a_missing_package_says_what_to_install() -> None:
     ("package", "use", "extra"),
     [
         ("anyio", "import jobboard.aio", "aio"),
-        ("cronsim", "import jobboard.schedules.apscheduler", "apscheduler"),
+        ("cronsim", "import jobboard.apscheduler", "apscheduler"),
         ("starlette", "import jobboard.console", "console"),
         ("django", "import jobboard.contrib.django", "django"),
         ("django", "import jobboard.contrib.django.apps", "django"),

@@ -108,8 +108,8 @@ def _import_jobs(
     if crontab:
         raise click.UsageError("--crontab needs a FILE, not --from")
     # Not imported by commands that only read a file: the client libraries of stores.
-    from jobboard.operate.apscheduler.importing import found_jobs, import_job, preview
-    from jobboard.operate.apscheduler.stores import open_store
+    from jobboard.apscheduler.importing import found_jobs, import_job, preview
+    from jobboard.apscheduler.stores import open_store
 
     now, known = time.time(), _names_of(names)
     uri = read_text(source).strip() if source == "-" else uri_of("--from", source)

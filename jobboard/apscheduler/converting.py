@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, NamedTuple
 
+from jobboard.apscheduler.cron_fields import cron_of
 from jobboard.errors import MissingExtra
-from jobboard.schedules.apscheduler_cron import cron_of
 from jobboard.schedules.triggers import At, Calendar, Every
 from jobboard.schedules.triggers.zones import check_zone, zone_named
 from jobboard.types import IfExistsName

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from jobboard.apscheduler.converting import convert_trigger
+from jobboard.apscheduler.pickled_names import Refused, State, as_zone
+from jobboard.apscheduler.pickles import read_pickle
 from jobboard.codec import MAX_DETAILS
 from jobboard.errors import JobBoardError
-from jobboard.operate.apscheduler.pickled_names import Refused, State, as_zone
-from jobboard.operate.apscheduler.pickles import read_pickle
-from jobboard.schedules.apscheduler import convert_trigger
 from jobboard.schedules.schedule import Schedule, check_details
 from jobboard.schedules.triggers import AllOf, AnyOf, Every, Trigger
 from jobboard.validation import moment

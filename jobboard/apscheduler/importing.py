@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from jobboard.apscheduler.pickles import MAX_BYTES
+from jobboard.apscheduler.reading import Found, read_job
+from jobboard.apscheduler.stores import Stored
 from jobboard.errors import AlreadyScheduled, UnreadableSchedule
-from jobboard.operate.apscheduler.pickles import MAX_BYTES
-from jobboard.operate.apscheduler.reading import Found, read_job
-from jobboard.operate.apscheduler.stores import Stored
 from jobboard.operate.explaining import explain
 from jobboard.schedules.collection import Schedules
 from jobboard.schedules.planning import first_fire_time

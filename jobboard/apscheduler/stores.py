@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from jobboard.apscheduler.pickles import MAX_BYTES
 from jobboard.backends.address import Address
 from jobboard.errors import BoardUnavailable, MissingExtra
-from jobboard.operate.apscheduler.pickles import MAX_BYTES
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine

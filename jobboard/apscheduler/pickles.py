@@ -1,7 +1,7 @@
 """Reads what APScheduler 3 pickled, and runs nothing of it.
 
 It is a machine of its own for the opcodes, not Python's unpickler. What a pickle may name, and what that becomes, is in
-:mod:`~jobboard.operate.apscheduler.pickled_names`.
+:mod:`~jobboard.apscheduler.pickled_names`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pickletools  # nosec B403
 from collections.abc import Callable
 from typing import Any
 
+from jobboard.apscheduler.pickled_names import Refused, State, call, known, make
 from jobboard.backends.text import in_one_line
-from jobboard.operate.apscheduler.pickled_names import Refused, State, call, known, make
 
 #: More than any job of APScheduler takes, but for one with large arguments; those are refused.
 MAX_BYTES = 1024 * 1024
