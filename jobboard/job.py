@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from jobboard.backends.rows import JobRow
-from jobboard.backends.text import in_one_line
 from jobboard.client import JobEnd, JobReader
 from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
@@ -18,6 +17,7 @@ from jobboard.payload import Payload, trace_of
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
 from jobboard.task_protocol import TaskProtocol, check_task
+from jobboard.text import in_one_line
 from jobboard.types import IfExistsName, Priority, Seconds
 from jobboard.validation import check_expiry, check_timeout, moment
 

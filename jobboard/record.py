@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.backends.rows import JobRow
-from jobboard.backends.text import in_one_line
 from jobboard.codec import decode
 from jobboard.converter import Converter
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
+from jobboard.text import in_one_line
 from jobboard.validation import moment
 
 

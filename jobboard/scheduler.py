@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, Self
 
-from jobboard.backends.lock_wait import lock_wait
+from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of
 from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobboard.backends.text import shortened
+from jobboard.text import shortened
 
 #: The longest name, key or owner, in bytes of UTF-8: it must fit a znode's name and an index of every SQL server.
 MAX_TEXT = 255

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from jobboard.backends.packers import Packers
+from jobboard.codec import Packers
 
 
 @pytest.mark.parametrize("value", [None, {"a": [1, 2.5, "ä"]}, "x" * 1_000_000, [0] * 300_000])

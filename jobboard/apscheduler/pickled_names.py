@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any, NamedTuple
 
-from jobboard.backends.text import in_one_line
 from jobboard.schedules.triggers.zones import zone_named
+from jobboard.text import in_one_line
 
 
 class Refused(ValueError):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jobboard.apscheduler.pickled_names import Refused, State, call, known, make
-from jobboard.backends.text import in_one_line
+from jobboard.text import in_one_line
 
 #: More than any job of APScheduler takes, but for one with large arguments; those are refused.
 MAX_BYTES = 1024 * 1024

@@ -1,10 +1,12 @@
-"""For how long the present call may go on: set where it begins, kept wherever it waits for an answer of the store."""
+"""For how long the present call may go on, and wait for locks: set where it begins, kept wherever it waits."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import weakref
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 
 #: However late it is, an answer is waited for this many seconds: a time-out of 0 means none to many a library.
@@ -49,3 +51,24 @@ def seconds_left(most: float) -> float:
 def is_time_over() -> bool:
     """Whether nothing more should be begun."""
     return time.monotonic() >= _deadline()
+
+
+#: Seconds, unless :func:`lock_wait` says otherwise.
+_USUAL = 10.0
+
+_seconds: ContextVar[float] = ContextVar("jobboard_lock_wait", default=_USUAL)
+
+
+@contextlib.contextmanager
+def lock_wait(seconds: float) -> Iterator[None]:
+    """Let each call of the block wait no longer than this; what waits in the store meanwhile takes a second at most."""
+    token = _seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
+
+
+def seconds_for_locks() -> float:
+    """Return for how many seconds a call may wait for locks, from its beginning on."""
+    return _seconds.get()

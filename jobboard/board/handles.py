@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from jobboard import telemetry
 from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Page, Trashing
-from jobboard.backends.text import in_one_line
 from jobboard.client import BackendClient, JobReader
 from jobboard.client.paging import page_sizes
 from jobboard.codec import NewerFormat
 from jobboard.job import Board, Job, JobHandle, JobOrUuid, row_of
 from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.text import in_one_line
 from jobboard.validation import check_uuid
 
 logger = logging.getLogger("jobboard.board")

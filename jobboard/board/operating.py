@@ -11,7 +11,6 @@ from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.reasons import by_whom, released, to_priority
 from jobboard.backends.rows import AuditFinding, EntityRow, Pause, TrashOutcome, Verdict, is_refusal
-from jobboard.backends.text import in_one_line
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
@@ -19,6 +18,7 @@ from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
 from jobboard.participants import Entity
 from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.text import in_one_line
 from jobboard.types import Priority
 from jobboard.validation import MAX_SECONDS, check_operator, check_text, check_uuid, moment
 

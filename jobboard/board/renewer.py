@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.rows import Verdict
 from jobboard.backends.thread_end import wait_for_thread
-from jobboard.backends.timelimit import time_limit
+from jobboard.backends.timelimit import lock_wait, time_limit
 from jobboard.errors import BoardUnavailable, is_too_large
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job

@@ -17,7 +17,7 @@ import click
 import jobboard
 from jobboard.cli.answers import Route
 from jobboard.cli.health import health_options, health_routes, metrics_routes
-from jobboard.cli.logs import log_options, log_to_stderr
+from jobboard.cli.logs import logs_to_stderr
 from jobboard.cli.output import TAKEN_AWAY, flush_streams
 from jobboard.cli.reloading import Reloader
 from jobboard.cli.session import Function, Session, command, pass_session
@@ -129,7 +129,7 @@ def _label_option(default: str) -> Callable[[Function], Function]:
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
 @click.option("--reload", is_flag=True, help="Start anew when an imported file of the working directory changes.")
 @health_options
-@log_options
+@logs_to_stderr
 @pass_session
 def conductor(
     session: Session,
@@ -145,8 +145,6 @@ def conductor(
     reload: bool,
     health_host: str,
     health_port: int | None,
-    log_level: str,
-    log_format: str,
     **options: Any,
 ) -> None:
     """Claim jobs and run their handlers until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
@@ -154,7 +152,6 @@ def conductor(
     SIGUSR1 prints what each slot does, and where every thread is.
     """
     check_delay(drain, "--drain")
-    log_to_stderr(log_level, log_format)
     child = _supervised(processes, max_jobs, {"--until-eof": until_eof, "--reload": reload})
     number = 0 if child is None else child.number
     reloader = Reloader() if reload else None
@@ -327,13 +324,10 @@ def _import_failure(module_name: str, told: str, error: Exception) -> click.Usag
 @command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")
 @_label_option("scheduler")
 @health_options
-@log_options
+@logs_to_stderr
 @pass_session
-def scheduler(
-    session: Session, label: str, health_host: str, health_port: int | None, log_level: str, log_format: str
-) -> None:
+def scheduler(session: Session, label: str, health_host: str, health_port: int | None) -> None:
     """Post what is due until SIGTERM or SIGINT; any number may run at the same time."""
-    log_to_stderr(log_level, log_format)
     board = session.board(create=True)
     clock = jobboard.Scheduler(board, label)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
-from jobboard.cli.session import options
+from jobboard.cli.session import Function, options
 
 _LEVELS = ("debug", "info", "warning", "error")
 
-log_options = options(
+_options = options(
     click.option(
         "--log-level",
         type=click.Choice(_LEVELS, case_sensitive=False),
@@ -58,7 +59,7 @@ class SteadyHandler(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-def log_to_stderr(level: str, form: str) -> None:
+def _log_to_stderr(level: str, form: str) -> None:
     """Log to standard error; of other packages nothing below INFO."""
     handler = SteadyHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
@@ -66,3 +67,14 @@ def log_to_stderr(level: str, form: str) -> None:
     chosen = logging.getLevelName(level.upper())
     logging.basicConfig(level=max(chosen, logging.INFO), handlers=[handler])
     logging.getLogger("jobboard").setLevel(chosen)
+
+
+def logs_to_stderr(command: Function) -> Function:
+    """Let a command log to standard error, as two options of it say."""
+
+    @functools.wraps(command)
+    def logging_command(*args: Any, log_level: str, log_format: str, **options: Any) -> Any:
+        _log_to_stderr(log_level, log_format)
+        return command(*args, **options)
+
+    return _options(logging_command)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.lock_wait import lock_wait, seconds_for_locks
 from jobboard.backends.rows import Posted, PostOutcome
+from jobboard.backends.timelimit import lock_wait, seconds_for_locks
 from jobboard.errors import BoardUnavailable, ReplyLost, RowLocked
 
 Primitive = Callable[[Sequence[Any]], Sequence[Any]]

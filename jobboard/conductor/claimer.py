@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
-from jobboard.backends.lock_wait import lock_wait
+from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, claims_for, client_of, handles_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.thread_end import wait_for_thread
+from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger

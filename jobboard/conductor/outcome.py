@@ -11,10 +11,10 @@ from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import Any
 
-from jobboard.backends.told_errors import line_of, name_of, text_of, traceback_of
 from jobboard.codec import decode, encode
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
+from jobboard.text import line_of, name_of, text_of, traceback_of
 from jobboard.types import Seconds
 from jobboard.validation import check_delay, check_moment
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from jobboard import telemetry
-from jobboard.backends.text import in_one_line
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import is_logged, logger
 from jobboard.conductor.outcome import Failed, Returned
 from jobboard.job import row_of
+from jobboard.text import in_one_line
 
 #: How loud the end of a claim is; other ends are of level INFO.
 _LEVELS = {"failed": logging.WARNING, "trashed": logging.ERROR}

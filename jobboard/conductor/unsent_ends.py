@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jobboard.backends.lock_wait import lock_wait
-from jobboard.backends.text import in_one_line
 from jobboard.backends.thread_end import wait_for_thread
+from jobboard.backends.timelimit import lock_wait
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
 from jobboard.conductor.slots import Slots
 from jobboard.errors import BoardUnavailable
+from jobboard.text import in_one_line
 
 #: Seconds until an end is sent again: at first, and at most.
 MIN_PAUSE, MAX_PAUSE = 0.1, 5.0

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jobboard.backends.text import in_one_line
+from jobboard.text import in_one_line
 
 logger = logging.getLogger("jobboard.console")
 

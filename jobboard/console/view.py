@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from jobboard.backends.text import in_one_line
 from jobboard.console.boards import ConsoleBoard
 from jobboard.console.guard import ROOT
 from jobboard.console.rights import RIGHTS, Access
 from jobboard.console.static_files import static_files
 from jobboard.console.templating import environment
+from jobboard.text import in_one_line
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

@@ -10,10 +10,10 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from jobboard.backends.text import in_one_line
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState
+from jobboard.text import in_one_line
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import Pause

@@ -9,10 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from jobboard import telemetry
-from jobboard.backends.lock_wait import lock_wait
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
-from jobboard.backends.text import in_one_line
-from jobboard.backends.told_errors import line_of
+from jobboard.backends.timelimit import lock_wait
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, MissingExtra
@@ -23,6 +21,7 @@ from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule, unpack_schedule
 from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
 from jobboard.states import LIVE
+from jobboard.text import in_one_line, line_of
 
 logger = logging.getLogger("jobboard.schedules")
 

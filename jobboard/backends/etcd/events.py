@@ -21,10 +21,10 @@ from jobboard.backends.kv.codec import (
     items_of,
     pack,
 )
-from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
+from jobboard.text import shortened
 from jobboard.validation import moment
 
 #: What each event has; some have the order of their job as well.

@@ -11,8 +11,8 @@ from jobboard.backends.etcd.stored import MAX_HISTORY_REASON
 from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
 from jobboard.backends.kv.codec import NUMBER, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.rows import AuditFinding, Holder, Pause
-from jobboard.backends.text import shortened
 from jobboard.events import EventKind
+from jobboard.text import shortened
 from jobboard.validation import moment
 
 

@@ -27,10 +27,10 @@ from jobboard.backends.kv.codec import (
     pack,
 )
 from jobboard.backends.rows import JobRow
-from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
+from jobboard.text import shortened
 from jobboard.validation import moment
 
 #: A line of the history as it is kept: kind, who, when, token, reason.

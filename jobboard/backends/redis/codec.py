@@ -9,8 +9,8 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.packers import Packers
 from jobboard.backends.rows import ClaimRequest, Fence, JobRow, Pause
+from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from jobboard.backends.lock_wait import seconds_for_locks
-from jobboard.backends.timelimit import is_time_over, time_limit
+from jobboard.backends.timelimit import is_time_over, seconds_for_locks, time_limit
 from jobboard.errors import RowLocked, TransactionUndone
 
 P = ParamSpec("P")

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobboard.backends.rows import Pause
-from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import COUNT, TEXT, check_types, pack, paused_names, unpack
 from jobboard.backends.zookeeper.connection import Connection
@@ -17,6 +16,7 @@ from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON, THIS
 from jobboard.backends.zookeeper.transactions import Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
+from jobboard.text import shortened
 from jobboard.validation import moment
 
 MAX_RETRIES = 50

@@ -8,7 +8,6 @@ from typing import cast
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
-from jobboard.backends.text import shortened
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import pack
@@ -22,6 +21,7 @@ from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
 from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON
 from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, Transactions
 from jobboard.errors import BoardUnavailable
+from jobboard.text import shortened
 
 #: A step, and its place in the batch.
 _Step = tuple[int, ScheduleStep]

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
-from jobboard.backends.text import shortened
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.codec import (
@@ -29,6 +28,7 @@ from jobboard.backends.zookeeper.codec import (
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
+from jobboard.text import shortened
 from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.zookeeper")

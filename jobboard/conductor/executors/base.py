@@ -7,12 +7,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Outcome
 from jobboard.converter import Converter
+from jobboard.text import line_of
 
 #: Seconds until the work of a thread begins again after an exception.
 _RETRY_DELAY = 0.1

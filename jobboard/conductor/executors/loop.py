@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable
 
 from jobboard.backends.thread_end import wait_for_thread
-from jobboard.backends.told_errors import line_of, name_of
 from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish, go_on_until_done
@@ -27,6 +26,7 @@ from jobboard.conductor.outcome import (
     outcome_of_coroutine,
     outcome_of_error,
 )
+from jobboard.text import line_of, name_of
 
 #: Seconds until the next try to make an event loop.
 _RETRY_DELAY = 1.0

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.guard import Guard
@@ -19,6 +18,7 @@ from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
 from jobboard.converter import Converter
+from jobboard.text import line_of
 
 #: Seconds that a start waits for its workers, which import the modules of the handlers first.
 _START_TIMEOUT = 60.0

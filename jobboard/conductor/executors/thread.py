@@ -10,12 +10,12 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 
-from jobboard.backends.told_errors import line_of
 from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.handoff import HandoffQueue
 from jobboard.conductor.outcome import Failed, Returned, outcome_of_call
+from jobboard.text import line_of
 
 #: How many of the innermost calls a stack shows.
 _MAX_FRAMES = 30

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from jobboard.backends.told_errors import line_of
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Failed, Outcome
 from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
+from jobboard.text import line_of
 
 _context = multiprocessing.get_context("spawn")
 

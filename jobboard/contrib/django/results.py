@@ -10,7 +10,6 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from jobboard.backends.told_errors import traceback_of
 from jobboard.conductor import Broken, RunningJob
 from jobboard.contrib.django.compat import Task, TaskError, TaskResult, TaskResultStatus
 from jobboard.contrib.django.task import TaskCall
@@ -18,6 +17,7 @@ from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job
 from jobboard.record import Record
 from jobboard.states import JobState
+from jobboard.text import traceback_of
 
 _STATUS = {
     JobState.DELAYED: TaskResultStatus.READY,

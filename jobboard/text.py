@@ -1,4 +1,4 @@
-"""What is told of an exception: one line, or its traceback; whatever its text is, never more than a few pages."""
+"""Texts for records and logs: cut, put into one line, or made of an exception; those of users may be of any length."""
 
 from __future__ import annotations
 
@@ -6,8 +6,29 @@ import traceback
 from itertools import islice
 from types import TracebackType
 
-#: Characters of an exception's text in one line.
-_MAX_LINE = 500
+#: How many characters of a text stand in one line.
+MAX_LINE = 500
+
+
+def shortened(text: str | None, most: int) -> str | None:
+    """Return a text of at most ``most`` bytes; a longer one loses its middle, since errors say most at their ends."""
+    if text is None or len(text) * 4 <= most:
+        return text
+    data = text.encode()
+    if len(data) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{data[:half].decode(errors='ignore')} ... {data[-half:].decode(errors='ignore')}"
+
+
+def in_one_line(text: str) -> str:
+    """Return the text for a line of a log or a table: what would break or steer that line is escaped, the rest cut."""
+    kept = text[:MAX_LINE]
+    if not kept.isprintable():
+        kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
+    return kept if len(text) <= MAX_LINE else f"{kept}..."
+
+
 #: Characters that are kept of each text of an exception, and of the whole traceback: its end, which says most.
 _MAX_TEXT, _MAX_TRACEBACK = 4_000, 16_384
 #: How many innermost calls are looked at: as many as Python's own recursion limit allows, and more.
@@ -18,7 +39,7 @@ _MAX_NOTES = 50
 def name_of(error: BaseException) -> str:
     """Return the name of an exception's type."""
     # Not type(error).__name__, which a metaclass can answer.
-    return _exact(type.__dict__["__name__"].__get__(type(error)))[:_MAX_LINE]
+    return _exact(type.__dict__["__name__"].__get__(type(error)))[:MAX_LINE]
 
 
 def text_of(error: BaseException) -> str:
@@ -31,10 +52,10 @@ def line_of(error: BaseException) -> str:
     name = name_of(error)
     try:
         # Cut first: the lines of a text may be millions.
-        first = (text_of(error)[:_MAX_LINE].splitlines() or [""])[0]
+        first = (text_of(error)[:MAX_LINE].splitlines() or [""])[0]
     except BaseException:
         return f"{name}, which can't be shown"
-    return f"{name}: {first}"[:_MAX_LINE] if first else name
+    return f"{name}: {first}"[:MAX_LINE] if first else name
 
 
 def traceback_of(error: BaseException, trace: TracebackType | None) -> str:
