@@ -111,7 +111,6 @@ _NAMES = {
     "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob Task",
     "configuration": "connect",
     "converter": "Converter",
-    "entity": "Entity",
     "errors": (
         "AlreadyPosted AlreadyScheduled BoardUnavailable ClaimLost InvalidPosting JobBoardError JobCancelled JobFailed "
         "NotFound StaleBook UnclaimableJob UnknownBackend"
@@ -121,6 +120,7 @@ _NAMES = {
     "job": "Job Posting",
     "logbook": "LogBook",
     "opening": "open",
+    "participants": "Entity",
     "scheduler": "Scheduler",
     "schedules.collection": "Schedules",
     "schedules.schedule": "Schedule",
