@@ -12,6 +12,7 @@ another file.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -52,11 +53,16 @@ def ledger_path() -> Path:
 def write_down(retried: list[str]) -> list[str]:
     """Add a run to the ledger, and return which of its retried tests it has already."""
     path, environment = ledger_path(), os.environ.get("TOX_ENV_NAME", "")
-    ledger: dict[str, list[list[str]]] = json.loads(path.read_text()) if path.exists() else {}
-    before = ledger.get(environment, [])[1 - MAX_RUNS :]
-    ledger[environment] = [*before, retried]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(ledger, indent=1))
+    with path.open("a+") as file:
+        # Two environments may end at the same time.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        ledger: dict[str, list[list[str]]] = json.loads(file.read() or "{}")
+        before = ledger.get(environment, [])[1 - MAX_RUNS :]
+        ledger[environment] = [*before, retried]
+        file.truncate(0)
+        json.dump(ledger, file, indent=1)
     return sorted({test for tests in before for test in tests}.intersection(retried))
 
 

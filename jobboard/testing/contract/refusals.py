@@ -154,8 +154,10 @@ class RefusalCases(Case):
 
     @pytest.mark.parametrize("error", ERRORS)
     def test_a_step_that_is_refused_holds_up_no_other_schedule(
-        self, harness: Harness, error: type[BoardUnavailable]
+        self, harness: Harness, error: type[BoardUnavailable], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        # After this time it tries a refused step again.
+        monkeypatch.setattr("jobboard.scheduler._MAX_SLEEP", 0.5)
         board, lossy = harness.lossy_board(patience=0.1)
         soon = datetime.now(UTC) + timedelta(seconds=0.5)
         for number in range(6):
