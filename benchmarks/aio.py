@@ -26,25 +26,25 @@ def measure_aio(store: str, space: Space, scale: float) -> Iterator[Figure]:
     with space.open("aio") as board, fetch("aio-threads", space.uri or "memory://aio", gather=True) as gathering:
         # All in one event loop, as in a program.
         with asyncio.Runner() as runner:
-            twin = AsyncJobBoard.of(board)
+            wrapper = AsyncJobBoard.of(board)
 
             def tasks(calls: list[Coroutine[Any, Any, Any]]) -> int:
                 runner.run(_from_tasks(calls))
                 return len(calls)
 
             posts = compare(
-                lambda: rate(lambda: tasks([twin.post("bench") for _ in range(size)])),
+                lambda: rate(lambda: tasks([wrapper.post("bench") for _ in range(size)])),
                 lambda: rate(lambda: post(board, alone, 1)),
                 _ROUNDS,
             )
             yield _figure(store, "post from 64 tasks", posts)
             ends = compare(
-                lambda: _rate_of(tasks, [twin.consume(job, "me") for job in _claimed(board, size)]),
+                lambda: _rate_of(tasks, [wrapper.consume(job, "me") for job in _claimed(board, size)]),
                 lambda: _rate_of(_consume_each(board), _claimed(board, alone)),
                 _ROUNDS,
             )
             yield _figure(store, "consume from 64 tasks", ends)
-            yield from _lone_call(store, board, twin, runner, alone)
+            yield from _lone_call(store, board, wrapper, runner, alone)
         with ThreadPoolExecutor(_CALLERS) as threads:
             posts = compare(
                 lambda: rate(lambda: len(list(threads.map(gathering.post, ["bench"] * size)))),
@@ -67,7 +67,7 @@ async def _from_tasks(calls: list[Coroutine[Any, Any, Any]]) -> None:
 
 
 def _lone_call(
-    store: str, board: JobBoard, twin: AsyncJobBoard, runner: asyncio.Runner, count: int
+    store: str, board: JobBoard, wrapper: AsyncJobBoard, runner: asyncio.Runner, count: int
 ) -> Iterator[Figure]:
     ours: list[float] = []
     theirs: list[float] = []
@@ -75,7 +75,7 @@ def _lone_call(
     async def both() -> None:
         for _ in range(count):
             begin = time.perf_counter()
-            await twin.post("bench")
+            await wrapper.post("bench")
             ours.append(time.perf_counter() - begin)
             begin = time.perf_counter()
             board.post("bench")

@@ -90,7 +90,7 @@ def _cpu_of_hooks(board: JobBoard, requests: float, recorder: telemetry.Recorder
             ("ended", (snapshot, "consumed", 0.1)),
         ):
             if telemetry.is_on():
-                telemetry.tell(hook, *arguments)
+                telemetry.emit(hook, *arguments)
 
     def request() -> None:
         client._heard(_answer)()

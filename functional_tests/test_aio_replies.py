@@ -51,12 +51,12 @@ def board(server: Any, proxy: Proxy) -> Iterator[JobBoard]:
 def by_tasks(board: JobBoard, calls: list[tuple[str, tuple[Any, ...]]]) -> list[Any]:
     """Make all calls from tasks of one event loop."""
     answers: list[Any] = [None] * len(calls)
-    twin = AsyncJobBoard.of(board)
+    wrapper = AsyncJobBoard.of(board)
 
     async def make(number: int, name: str, args: tuple[Any, ...]) -> None:
         while True:
             try:
-                answers[number] = await getattr(twin, name)(*args)
+                answers[number] = await getattr(wrapper, name)(*args)
                 return
             except ReplyLost:
                 raise

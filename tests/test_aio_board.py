@@ -22,7 +22,7 @@ from jobboard.testing import LossyBackend
 
 pytestmark = pytest.mark.anyio
 
-TWINS = [(JobBoard, AsyncJobBoard), (Job, AsyncJob), (Schedules, AsyncSchedules)]
+WRAPPERS = [(JobBoard, AsyncJobBoard), (Job, AsyncJob), (Schedules, AsyncSchedules)]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -54,17 +54,17 @@ def public(kind: type) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("sync", "twin"), TWINS)
-def test_the_twin_has_all_that_the_original_has(sync: type, twin: type) -> None:
-    assert public(sync) - public(twin) == set()
+@pytest.mark.parametrize(("sync", "wrapper"), WRAPPERS)
+def test_the_wrapper_has_all_that_the_original_has(sync: type, wrapper: type) -> None:
+    assert public(sync) - public(wrapper) == set()
 
 
-@pytest.mark.parametrize(("sync", "twin"), TWINS)
-def test_the_twin_takes_the_arguments_of_the_original(sync: type, twin: type) -> None:
+@pytest.mark.parametrize(("sync", "wrapper"), WRAPPERS)
+def test_the_wrapper_takes_the_arguments_of_the_original(sync: type, wrapper: type) -> None:
     for name in public(sync) - {"subscribe"}:
         original = inspect.getattr_static(sync, name, None)
         if inspect.isfunction(original):
-            theirs = inspect.signature(getattr(twin, name)).parameters.values()
+            theirs = inspect.signature(getattr(wrapper, name)).parameters.values()
             ours = inspect.signature(original).parameters.values()
             assert [(one.name, one.kind, one.default) for one in theirs] == [
                 (one.name, one.kind, one.default) for one in ours

@@ -23,7 +23,7 @@ from jobboard.testing.through_aio import (
 
 #: What a board and a handle know without asking the store.
 KNOWN = {"name", "store", "capabilities", "connected", "board", *FACTS}
-#: Its twin is entered by ``async with``: test_keeping.py.
+#: Its wrapper is entered by ``async with``: test_keeping.py.
 KEPT_APART = {"keep"}
 
 
@@ -62,6 +62,6 @@ class TestSqliteThroughAio(AioContract):
     ("original", "through_aio"),
     [(JobBoard, BoardThroughAio), (Job, JobThroughAio), (Schedules, SchedulesThroughAio)],
 )
-def test_every_call_of_the_contract_passes_through_the_twin(original: type, through_aio: type) -> None:
+def test_every_call_of_the_contract_passes_through_the_wrapper(original: type, through_aio: type) -> None:
     public = {name for name in dir(original) if not name.startswith("_")}
     assert public - KNOWN - KEPT_APART - set(vars(through_aio)) == set()

@@ -58,20 +58,20 @@ def test_a_resume_is_logged_with_by_whom_and_why(board: JobBoard, caplog: pytest
 
 @pytest.mark.anyio
 async def test_verbs_for_asyncio(board: JobBoard) -> None:
-    twin = AsyncJobBoard(board)
+    wrapper = AsyncJobBoard(board)
     said = {"by": "ada", "reason": "disk full"}
-    trashed, delayed = await twin.post("resize"), await twin.post("resize", delay=60)
-    await twin.trash(trashed, **said)
-    restored = await twin.restore(trashed, **said)
-    await twin.trash(UUID(trashed.uuid), by="bob")
-    assert await twin.run_now(delayed.uuid, **said)
-    assert await twin.reprioritize(delayed, "low", **said)
-    await twin.pause("resize", **said)
-    [pause] = await twin.pauses()
+    trashed, delayed = await wrapper.post("resize"), await wrapper.post("resize", delay=60)
+    await wrapper.trash(trashed, **said)
+    restored = await wrapper.restore(trashed, **said)
+    await wrapper.trash(UUID(trashed.uuid), by="bob")
+    assert await wrapper.run_now(delayed.uuid, **said)
+    assert await wrapper.reprioritize(delayed, "low", **said)
+    await wrapper.pause("resize", **said)
+    [pause] = await wrapper.pauses()
     assert (pause.name, pause.by, pause.reason) == ("resize", "ada", "disk full")
     lines = [(line.kind, line.who) for line in (await restored.history)[1:]]
     assert lines == [(EventKind.TRASHED, "ada"), (EventKind.RESTORED, "ada"), (EventKind.TRASHED, "bob")]
     assert [line.who for line in (await delayed.history)[1:]] == ["ada", "ada"]
-    await twin.purge(restored, **said)
-    assert await twin.cancel(delayed, **said)
+    await wrapper.purge(restored, **said)
+    assert await wrapper.cancel(delayed, **said)
     assert board.job_count == 0

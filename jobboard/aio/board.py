@@ -15,7 +15,7 @@ from jobboard.aio.job import AsyncJob
 from jobboard.aio.keeping import AsyncKeeper
 from jobboard.aio.schedules import AsyncSchedules
 from jobboard.aio.threads import Threads
-from jobboard.aio.twin import Asked, Iteration, Twin, awaited, iterated
+from jobboard.aio.wrapper import AsyncProperty, AsyncWrapper, Iteration, as_async_iterator, as_coroutine
 from jobboard.backends.base import Capabilities
 from jobboard.board import JobBoard, client_of
 from jobboard.client import BackendClient
@@ -55,7 +55,7 @@ class _Trash(Protocol):
     ) -> None: ...
 
 
-class AsyncJobBoard(Twin):
+class AsyncJobBoard(AsyncWrapper):
     """A board of which all that asks the store is awaited: a :class:`~jobboard.JobBoard` for asyncio and Trio.
 
     Get one from :func:`jobboard.aio.fetch` or :func:`jobboard.aio.backend`; or make one of a board that is there, which
@@ -111,49 +111,49 @@ class AsyncJobBoard(Twin):
     def client(self) -> BackendClient:
         return client_of(self._sync)
 
-    connect = awaited(JobBoard.connect, lambda board, *_: board.close())
-    migrate = awaited(JobBoard.migrate)
+    connect = as_coroutine(JobBoard.connect, lambda board, *_: board.close())
+    migrate = as_coroutine(JobBoard.migrate)
 
-    post = awaited(JobBoard.post)
-    post_many = awaited(JobBoard.post_many)
-    cancel = awaited(JobBoard.cancel)
-    cancel_by_key = awaited(JobBoard.cancel_by_key)
-    save_book = awaited(JobBoard.save_book)
+    post = as_coroutine(JobBoard.post)
+    post_many = as_coroutine(JobBoard.post_many)
+    cancel = as_coroutine(JobBoard.cancel)
+    cancel_by_key = as_coroutine(JobBoard.cancel_by_key)
+    save_book = as_coroutine(JobBoard.save_book)
 
-    claim = awaited(JobBoard.claim, _abandon)
-    claim_next = awaited(JobBoard.claim_next, _abandon_all)
-    extend = awaited(JobBoard.extend)
-    extend_many = awaited(JobBoard.extend_many)
-    consume = awaited(JobBoard.consume)
-    consume_many = awaited(JobBoard.consume_many)
-    abandon = awaited(JobBoard.abandon)
-    trash = cast(_Trash, awaited(JobBoard.trash))
-    checkpoint = awaited(JobBoard.checkpoint)
+    claim = as_coroutine(JobBoard.claim, _abandon)
+    claim_next = as_coroutine(JobBoard.claim_next, _abandon_all)
+    extend = as_coroutine(JobBoard.extend)
+    extend_many = as_coroutine(JobBoard.extend_many)
+    consume = as_coroutine(JobBoard.consume)
+    consume_many = as_coroutine(JobBoard.consume_many)
+    abandon = as_coroutine(JobBoard.abandon)
+    trash = cast(_Trash, as_coroutine(JobBoard.trash))
+    checkpoint = as_coroutine(JobBoard.checkpoint)
 
-    get = awaited(JobBoard.get)
-    find = awaited(JobBoard.find)
-    find_owner = awaited(JobBoard.find_owner)
-    job_count = Asked[int]()
-    stats = awaited(JobBoard.stats)
-    iterjobs = iterated(JobBoard.iterjobs)
-    load_book = awaited(JobBoard.load_book)
-    books = iterated(JobBoard.books)
+    get = as_coroutine(JobBoard.get)
+    find = as_coroutine(JobBoard.find)
+    find_owner = as_coroutine(JobBoard.find_owner)
+    job_count = AsyncProperty[int]()
+    stats = as_coroutine(JobBoard.stats)
+    iterjobs = as_async_iterator(JobBoard.iterjobs)
+    load_book = as_coroutine(JobBoard.load_book)
+    books = as_async_iterator(JobBoard.books)
 
-    release = awaited(JobBoard.release)
-    run_now = awaited(JobBoard.run_now)
-    reprioritize = awaited(JobBoard.reprioritize)
-    trashed = iterated(JobBoard.trashed)
-    restore = awaited(JobBoard.restore)
-    purge = awaited(JobBoard.purge)
-    pause = awaited(JobBoard.pause)
-    resume = awaited(JobBoard.resume)
-    paused = awaited(JobBoard.paused)
-    pauses = awaited(JobBoard.pauses)
-    audit = awaited(JobBoard.audit)
-    register_entity = awaited(JobBoard.register_entity)
-    remove_entity = awaited(JobBoard.remove_entity)
-    entities = awaited(JobBoard.entities)
-    destroy_book = awaited(JobBoard.destroy_book)
+    release = as_coroutine(JobBoard.release)
+    run_now = as_coroutine(JobBoard.run_now)
+    reprioritize = as_coroutine(JobBoard.reprioritize)
+    trashed = as_async_iterator(JobBoard.trashed)
+    restore = as_coroutine(JobBoard.restore)
+    purge = as_coroutine(JobBoard.purge)
+    pause = as_coroutine(JobBoard.pause)
+    resume = as_coroutine(JobBoard.resume)
+    paused = as_coroutine(JobBoard.paused)
+    pauses = as_coroutine(JobBoard.pauses)
+    audit = as_coroutine(JobBoard.audit)
+    register_entity = as_coroutine(JobBoard.register_entity)
+    remove_entity = as_coroutine(JobBoard.remove_entity)
+    entities = as_coroutine(JobBoard.entities)
+    destroy_book = as_coroutine(JobBoard.destroy_book)
 
     def wait(self, timeout: Seconds | None = None, names: Collection[str] | None = None) -> AsyncIterator[AsyncJob]:
         """Wait until a job can be claimed, for ``async for``; arguments and errors as for :meth:`JobBoard.wait`.

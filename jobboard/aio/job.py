@@ -10,10 +10,10 @@ import anyio
 
 from jobboard.aio.pending import current_notify
 from jobboard.aio.threads import Threads
-from jobboard.aio.twin import Asked, Twin, awaited
+from jobboard.aio.wrapper import AsyncProperty, AsyncWrapper, as_coroutine
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import JobRow
-from jobboard.client.gathering import Ask, Steps
+from jobboard.client.gathering import ItemRequest, RequestGenerator
 from jobboard.client.reader import END_EVENTS, LAST_ANSWER_TIMEOUT, EndWait, JobEnd
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, HistoryEntry
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jobboard.aio.board import AsyncJobBoard
 
 
-class AsyncJob(JobHandle, Twin):
+class AsyncJob(JobHandle, AsyncWrapper):
     """A light handle on one job: a :class:`~jobboard.Job` of which all that asks the store is awaited.
 
     The posting's fields, ``record`` and ``token`` are plain attributes, as on a :class:`~jobboard.Job`. ``await
@@ -70,20 +70,20 @@ class AsyncJob(JobHandle, Twin):
     def _shown(self, value: Any) -> Any:
         return value
 
-    state = Asked[JobState]()
-    owner = Asked[str | None]()
-    last_modified = Asked[datetime]()
-    attempts = Asked[int]()
-    last_error = Asked[str | None]()
-    result = Asked[Any]()
-    checkpoint = Asked[Any]()
-    history = Asked[tuple[HistoryEntry, ...]]()
-    cancelled = Asked[bool]()
-    book = Asked[LogBook | None]()
+    state = AsyncProperty[JobState]()
+    owner = AsyncProperty[str | None]()
+    last_modified = AsyncProperty[datetime]()
+    attempts = AsyncProperty[int]()
+    last_error = AsyncProperty[str | None]()
+    result = AsyncProperty[Any]()
+    checkpoint = AsyncProperty[Any]()
+    history = AsyncProperty[tuple[HistoryEntry, ...]]()
+    cancelled = AsyncProperty[bool]()
+    book = AsyncProperty[LogBook | None]()
 
-    expires_in = awaited(Job.expires_in)
-    extend_expiry = awaited(Job.extend_expiry)
-    checkpoint_state = awaited(Job.checkpoint_state)
+    expires_in = as_coroutine(Job.expires_in)
+    extend_expiry = as_coroutine(Job.extend_expiry)
+    checkpoint_state = as_coroutine(Job.checkpoint_state)
 
     async def wait(self, timeout: Seconds | None = None) -> bool:
         """Wait until the job has ended, as :meth:`Job.wait() <jobboard.Job.wait>` does; takes no thread meanwhile.
@@ -133,6 +133,6 @@ class AsyncJob(JobHandle, Twin):
 FACTS = frozenset({*JobHandle.__annotations__, *AsyncJob.__annotations__} - {"board"})
 
 
-def _read(backend: Backend, uuid: str) -> Steps[JobRow | None]:
-    row, _ = yield Ask(backend.jobs.read, uuid, uuid)
+def _read(backend: Backend, uuid: str) -> RequestGenerator[JobRow | None]:
+    row, _ = yield ItemRequest(backend.jobs.read, uuid, uuid)
     return row  # type: ignore[no-any-return]

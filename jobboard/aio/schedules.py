@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobboard.aio.threads import Threads
-from jobboard.aio.twin import Iteration, Twin, awaited
+from jobboard.aio.wrapper import AsyncWrapper, Iteration, as_coroutine
 from jobboard.schedules.collection import Schedules
 from jobboard.schedules.schedule import Schedule
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobboard.aio.board import AsyncJobBoard
 
 
-class AsyncSchedules(Twin):
+class AsyncSchedules(AsyncWrapper):
     """The schedules that live on a board: those of :class:`~jobboard.Schedules`, awaited."""
 
     __slots__ = ("_board", "_sync", "_threads")
@@ -30,24 +30,24 @@ class AsyncSchedules(Twin):
     def _shown(self, value: Any) -> Any:
         return self._board._shown(value)
 
-    add = awaited(Schedules.add)
-    modify = awaited(Schedules.modify)
-    pause = awaited(Schedules.pause)
-    resume = awaited(Schedules.resume)
-    pause_all = awaited(Schedules.pause_all)
-    resume_all = awaited(Schedules.resume_all)
-    all_paused = awaited(Schedules.all_paused)
-    remove = awaited(Schedules.remove)
-    remove_all = awaited(Schedules.remove_all)
-    get = awaited(Schedules.get)
-    unreadable = awaited(Schedules.unreadable)
-    upcoming = awaited(Schedules.upcoming)
-    due_at = awaited(Schedules.due_at)
-    history = awaited(Schedules.history)
-    fire_now = awaited(Schedules.fire_now)
-    backfill = awaited(Schedules.backfill)
-    export = awaited(Schedules.export)
-    load = awaited(Schedules.load)
+    add = as_coroutine(Schedules.add)
+    modify = as_coroutine(Schedules.modify)
+    pause = as_coroutine(Schedules.pause)
+    resume = as_coroutine(Schedules.resume)
+    pause_all = as_coroutine(Schedules.pause_all)
+    resume_all = as_coroutine(Schedules.resume_all)
+    all_paused = as_coroutine(Schedules.all_paused)
+    remove = as_coroutine(Schedules.remove)
+    remove_all = as_coroutine(Schedules.remove_all)
+    get = as_coroutine(Schedules.get)
+    unreadable = as_coroutine(Schedules.unreadable)
+    upcoming = as_coroutine(Schedules.upcoming)
+    due_at = as_coroutine(Schedules.due_at)
+    history = as_coroutine(Schedules.history)
+    fire_now = as_coroutine(Schedules.fire_now)
+    backfill = as_coroutine(Schedules.backfill)
+    export = as_coroutine(Schedules.export)
+    load = as_coroutine(Schedules.load)
 
     def __aiter__(self) -> AsyncIterator[Schedule]:
         return Iteration(self, partial(Schedules.__iter__, self._sync))

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from jobboard.aio.pending import Pending, Undo, deliver
 from jobboard.client import BackendClient
-from jobboard.client.gathering import Ask, Reply, Steps, finish, send_together
+from jobboard.client.gathering import ItemRequest, Reply, RequestGenerator, finish, send_together
 from jobboard.client.sharing import Alone
 from jobboard.client.subscriptions import Interruption
 
@@ -51,10 +51,10 @@ class Threads:
         finally:
             interruption.come()
 
-    async def gather(self, name: str, steps: Steps[T]) -> T:
-        """Return what a call returns that asks once; its ask goes together with those of other tasks.
+    async def gather(self, name: str, generator: RequestGenerator[T]) -> T:
+        """Return the result of a call with one request, which is shared with the calls of other tasks.
 
-        :param name: that of the method; all its calls ask the same primitive.
+        :param name: that of the method; all its calls have the same primitive.
         """
         self._client.check_open()
         pending: Pending[T] = Pending(self.later, None)
@@ -66,7 +66,7 @@ class Threads:
                 partial(self._submit, "gather", _MAX_GATHERERS),
                 partial(self._submit, "alone", _MAX_ALONE),
             )
-        gatherer.put(_Call(pending, steps, copy_context()))
+        gatherer.put(_Call(pending, generator, copy_context()))
         return await pending.wait()
 
     def close(self) -> None:
@@ -111,20 +111,20 @@ class Threads:
 @dataclass(slots=True)
 class _Call:
     pending: Pending[Any]
-    steps: Steps[Any]
+    generator: RequestGenerator[Any]
     context: Context
-    ask: Ask | None = None
+    request: ItemRequest | None = None
 
-    def begin(self) -> Ask | None:
-        """Return what the call asks; None if it has failed before, as for a bad argument."""
+    def begin(self) -> ItemRequest | None:
+        """Return the request of the call; None if it has failed before, as for a bad argument."""
         try:
-            self.ask = self.context.run(next, self.steps)
+            self.request = self.context.run(next, self.generator)
         except BaseException as error:
             self.pending.answer(partial(_raise, error))
-        return self.ask
+        return self.request
 
     def finish(self, reply: Reply) -> None:
-        self.pending.answer(partial(self.context.run, finish, self.steps, reply))
+        self.pending.answer(partial(self.context.run, finish, self.generator, reply))
 
 
 #: Calls a function in some thread.
@@ -167,17 +167,17 @@ class _Gatherer:
 
     def _send(self, calls: list[_Call]) -> None:
         begun = [call for call in calls if not call.pending.is_withdrawn and call.begin() is not None]
-        asks = [call.ask for call in begun if call.ask is not None]
-        for call, reply in zip(begun, send_together(self._shared, asks, self._largest), strict=True):
+        requests = [call.request for call in begun if call.request is not None]
+        for call, reply in zip(begun, send_together(self._shared, requests, self._largest), strict=True):
             if isinstance(reply, Alone):
                 self._submit_alone(partial(self._send_alone, call, reply))
             else:
                 call.finish(reply)
 
     def _send_alone(self, call: _Call, sent: Alone) -> None:
-        assert call.ask is not None
+        assert call.request is not None
         try:
-            reply: Reply = self._shared.alone(call.ask.primitive, call.ask.item, sent)
+            reply: Reply = self._shared.alone(call.request.primitive, call.request.item, sent)
         except BaseException as error:
             reply = error
         call.finish(reply)

@@ -136,7 +136,7 @@ def _own_methods_of_parts(board: type) -> None:
     for part in board.__mro__[1:-1]:
         for name, method in vars(part).items():
             if inspect.isfunction(method):
-                for function in (method, getattr(method, "steps", method)):
+                for function in (method, getattr(method, "generator", method)):
                     function.__qualname__ = f"{board.__name__}.{name}"
 
 

@@ -27,7 +27,7 @@ from jobboard.backends.rows import (
 from jobboard.board.books import error_of_end, loss_of, refusal_of
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
-from jobboard.client.gathering import Ask, Steps, asks_once
+from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Job, JobHandle, JobOrUuid
@@ -137,10 +137,10 @@ class Consuming:
 
         return claim_next
 
-    @asks_once
+    @sends_one_request
     def extend(
         self, job: JobHandle | str, who: str, expiry: Seconds | None = None, *, token: int | None = None
-    ) -> Steps[None]:
+    ) -> RequestGenerator[None]:
         """Let a claim end ``expiry`` seconds from now, also when that is sooner. Atomic and idempotent.
 
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
@@ -149,7 +149,7 @@ class Consuming:
         :raises ClaimLost: the claim does not hold.
         """
         extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
-        verdict, _ = yield Ask(self._backend.jobs.extend, extension, extension.fence.uuid)
+        verdict, _ = yield ItemRequest(self._backend.jobs.extend, extension, extension.fence.uuid)
         self._raise_if_lost(extension.fence, verdict)
 
     def extend_many(
@@ -196,10 +196,10 @@ class Consuming:
             for reply in self._client.replies(self._backend.jobs.extend, extensions)
         ]
 
-    @asks_once
+    @sends_one_request
     def consume(
         self, job: JobHandle | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
-    ) -> Steps[None]:
+    ) -> RequestGenerator[None]:
         """Complete a job for good. Atomic; of all who try, one succeeds.
 
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
@@ -215,7 +215,7 @@ class Consuming:
         end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
         self._ending(who, [fence])
-        verdict, repeated = yield Ask(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
+        verdict, repeated = yield ItemRequest(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.
@@ -258,7 +258,7 @@ class Consuming:
         self._client.tidy_when_due()
         return answers
 
-    @asks_once
+    @sends_one_request
     def abandon(
         self,
         job: JobHandle | str,
@@ -270,7 +270,7 @@ class Consuming:
         error: str | None = None,
         counted: bool = True,
         token: int | None = None,
-    ) -> Steps[None]:
+    ) -> RequestGenerator[None]:
         """Return a job to the board, now or for later. Atomic.
 
         A job that has used up its ``max_attempts`` goes to the trash instead. One whose cancel was requested is
@@ -292,7 +292,7 @@ class Consuming:
         fence = self._fence(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
         self._ending(who, [fence])
-        verdict, repeated = yield Ask(self._backend.jobs.abandon, end, fence.uuid, len(texts[1] or ""))
+        verdict, repeated = yield ItemRequest(self._backend.jobs.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
     @overload
@@ -311,7 +311,7 @@ class Consuming:
     def trash(
         self, /, job: JobOrUuid, *, by: str | None = None, reason: str | None = None, error: str | None = None
     ) -> None: ...
-    @asks_once
+    @sends_one_request
     def trash(
         self,
         job: JobOrUuid,
@@ -322,7 +322,7 @@ class Consuming:
         error: str | None = None,
         token: int | None = None,
         force: bool = False,
-    ) -> Steps[None]:
+    ) -> RequestGenerator[None]:
         """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
         With ``who`` as the end of its claim. Without it for operators, whoever has claimed the job; the claim is lost.
@@ -351,7 +351,7 @@ class Consuming:
         end = Trashing(uuid, fence, *texts, by=by if who is None else who)
         if fence is not None:
             self._ending(fence.who, [fence])
-        verdict, repeated = yield Ask(self._backend.jobs.trash, end, uuid, len(texts[1] or ""))
+        verdict, repeated = yield ItemRequest(self._backend.jobs.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
             self._ended(fence, verdict, repeated, JobState.TRASHED)
         elif verdict_of(verdict) is Verdict.LOST:

@@ -126,7 +126,7 @@ class JobHandles:
             keeper.claimed(jobs, until)
         if telemetry.is_on():
             for job in jobs:
-                telemetry.tell("claimed", self._client.name, job.name, row_of(job).waited)
+                telemetry.emit("claimed", self._client.name, job.name, row_of(job).waited)
         if newer:
             # A claim that is lost by then is what we want, too.
             self._client.call(self._client.backend.jobs.abandon, newer)

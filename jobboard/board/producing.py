@@ -17,7 +17,7 @@ from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, Post
 from jobboard.board.books import Books, Held
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
-from jobboard.client.gathering import Ask, Steps, asks_once
+from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound
 from jobboard.job import Job, JobOrUuid, Posting
 from jobboard.logbook import BookRef, LogBook
@@ -39,7 +39,7 @@ class Producing:
     _handles: JobHandles
     _books: Books
 
-    @asks_once
+    @sends_one_request
     def post(
         self,
         name: str,
@@ -54,7 +54,7 @@ class Producing:
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
         connection: Any = None,
-    ) -> Steps[Job]:
+    ) -> RequestGenerator[Job]:
         """Put a job on the board, where it stays until it is consumed, trashed or cancelled.
 
         Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
@@ -85,7 +85,7 @@ class Producing:
             self._client.check_open()
             backend = self._client.within(connection)
             self._save_new_books([(book, new.uuid)], backend)
-        answer, _ = yield Ask(backend.jobs.post, new, new.uuid, len(new.body))
+        answer, _ = yield ItemRequest(backend.jobs.post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
@@ -109,8 +109,8 @@ class Producing:
         self._save_new_books(books, backend)
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
 
-    @asks_once
-    def cancel(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> Steps[bool]:
+    @sends_one_request
+    def cancel(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> RequestGenerator[bool]:
         """Cancel a job that waits, or request the cancel of one that is claimed. Atomic and idempotent.
 
         A claimed job keeps its claim, and its handler sees ``job.cancelled``. Any end of the claim but consume and
@@ -126,7 +126,7 @@ class Producing:
         cancel = (
             self._backend.jobs.cancel if who is why is None else partial(self._backend.jobs.cancel, by=who, reason=why)
         )
-        outcome, repeated = yield Ask(cancel, uuid, uuid)
+        outcome, repeated = yield ItemRequest(cancel, uuid, uuid)
         if is_refusal(outcome, repeated):
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
         self._client.tidy_when_due()
@@ -191,7 +191,7 @@ class Producing:
             jobs.append(self._handles.posted(answer.row, new, payload))
         if telemetry.is_on():
             for answer in answers:
-                telemetry.tell("posted", self._client.name, answer.row.name, answer.outcome.value)
+                telemetry.emit("posted", self._client.name, answer.row.name, answer.outcome.value)
         return jobs
 
     def _new_job(

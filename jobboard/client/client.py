@@ -17,12 +17,12 @@ from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import check_roles
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
-from jobboard.client.gathering import Ask, Steps, ThreadGatherer, finish
+from jobboard.client.gathering import ItemRequest, RequestGenerator, ThreadGatherer, finish
 from jobboard.client.keepers import Keepers, Tokens
 from jobboard.client.newer_formats import NewerFormats
+from jobboard.client.recording import recorded
 from jobboard.client.sharing import Alone, Answer, Primitive, SharedRequests, own_copy
 from jobboard.client.subscriptions import Callback, Subscriptions
-from jobboard.client.telling import told
 from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost, RequestRefused, is_because_of
@@ -61,7 +61,7 @@ def _only_asks(primitive: Callable[..., object]) -> bool:
 
 
 class BackendClient:
-    """What all parts of a board ask the store through; thread-safe.
+    """All parts of a board send their requests through it; thread-safe.
 
     :param name: the board's name; boards of two names share nothing.
     :param expiry: seconds that a claim lasts unless it says otherwise; ``math.inf`` for never.
@@ -202,25 +202,25 @@ class BackendClient:
             return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
 
     def _heard(self, primitive: Callable[P, T]) -> Callable[P, T]:
-        """Return a request that recorders hear of, if there are any that want to."""
-        return told(self.name, primitive) if telemetry.is_heard("requested") else primitive
+        """Return a request that is recorded, if a recorder wants that."""
+        return recorded(self.name, primitive) if telemetry.is_recorded("requested") else primitive
 
-    def complete(self, steps: Steps[T]) -> T:
-        """Return what a call returns that asks once; its ask shares a request with others if this client gathers."""
-        ask = next(steps)
-        if self._gather and self.is_shareable(ask):
+    def complete(self, generator: RequestGenerator[T]) -> T:
+        """Return the result of a call with one request, which is shared with other calls if this client gathers."""
+        request = next(generator)
+        if self._gather and self.is_shareable(request):
             # A forked child would wait for the threads that its parent had.
             self.check_open()
-            reply = self._gatherers[ask.primitive].send(ask)
+            reply = self._gatherers[request.primitive].send(request)
             if isinstance(reply, Alone):
-                reply = self.shared.alone(ask.primitive, ask.item, reply)
-            return finish(steps, reply)
-        answers, repeated = self.call_until_certain(ask.primitive, [ask.item])
-        return finish(steps, (answers[0], repeated))
+                reply = self.shared.alone(request.primitive, request.item, reply)
+            return finish(generator, reply)
+        answers, repeated = self.call_until_certain(request.primitive, [request.item])
+        return finish(generator, (answers[0], repeated))
 
-    def is_shareable(self, ask: Ask) -> bool:
-        """Whether an ask may share a request with others: not if it is part of a transaction of the user's."""
-        return ask.primitive == getattr(self.backend.jobs, getattr(ask.primitive, "__name__", ""), None)
+    def is_shareable(self, request: ItemRequest) -> bool:
+        """Whether others may share this request: not if it is part of a transaction of the user's."""
+        return request.primitive == getattr(self.backend.jobs, getattr(request.primitive, "__name__", ""), None)
 
     def _new_gatherer(self) -> ThreadGatherer:
         return ThreadGatherer(self.shared, self.backend.capabilities.largest_batch)

@@ -1,6 +1,6 @@
-"""Calls that ask one item of a primitive that takes many: those that come while a request is under way share the next.
+"""Calls that send one item to a primitive that takes many: those made while a request is under way share the next one.
 
-A lone call goes at once.
+A single call is sent at once.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 #: A shared request carries no more encoded bytes than this; stores limit what one request may have.
 _MAX_BYTES = 256 * 1024
-#: Seconds for which threads wait at most for others that are expected to ask.
+#: Seconds for which threads wait at most for others that are expected to call.
 _MAX_PAUSE = 0.001
 _UNTIL_WOKEN = -1.0
 
 
 @dataclass(slots=True)
-class Ask:
+class ItemRequest:
     """One item for a primitive that takes a sequence of them, of the job ``uuid``; ``size`` counts its large bytes.
 
     A primitive with further arguments is a ``partial``, and shares no request with others.
@@ -40,15 +40,15 @@ class Ask:
     size: int = 0
 
 
-#: The answer to an ask; or why there is none.
+#: The answer to a request of one item, or the error instead of it.
 Reply = Answer | BaseException
 
-#: A call of the board that asks once: it yields the ask, is sent the answer, and returns what the caller gets.
-Steps = Generator[Ask, Answer, T]
+#: A call of the board with one request: it yields the request, is sent the answer, and returns the result of the call.
+RequestGenerator = Generator[ItemRequest, Answer, T]
 
 
 class _Client(Protocol):
-    def complete(self, steps: Steps[T]) -> T: ...
+    def complete(self, generator: RequestGenerator[T]) -> T: ...
 
 
 class _HasClient(Protocol):
@@ -59,61 +59,63 @@ class _HasClient(Protocol):
 Owner = TypeVar("Owner", bound=_HasClient)
 
 
-def asks_once(method: Callable[Concatenate[Owner, P], Steps[T]]) -> Callable[Concatenate[Owner, P], T]:
-    """Make a method of its steps; who sends the ask, and with what others, is up to the client."""
+def sends_one_request(
+    method: Callable[Concatenate[Owner, P], RequestGenerator[T]],
+) -> Callable[Concatenate[Owner, P], T]:
+    """Make a method of its generator; the client decides who sends the request, and together with which others."""
 
     def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._client.complete(method(self, *args, **kwargs))
 
     functools.update_wrapper(call, method)
-    returned = method.__annotations__["return"].removeprefix("Steps[").removesuffix("]")
+    returned = method.__annotations__["return"].removeprefix("RequestGenerator[").removesuffix("]")
     call.__annotations__ = {**method.__annotations__, "return": returned}
-    call.steps = method  # type: ignore[attr-defined]
+    call.generator = method  # type: ignore[attr-defined]
     call.__signature__ = inspect.signature(method).replace(return_annotation=returned)  # type: ignore[attr-defined]
     return call
 
 
-def finish(steps: Steps[T], reply: Reply) -> T:
-    """Give a call the reply to its ask, and return what it returns."""
+def finish(generator: RequestGenerator[T], reply: Reply) -> T:
+    """Send a call the reply to its request, and return the result of the call."""
     try:
-        steps.throw(reply) if isinstance(reply, BaseException) else steps.send(reply)
+        generator.throw(reply) if isinstance(reply, BaseException) else generator.send(reply)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-    raise AssertionError("a call asks once")
+    raise AssertionError("a call has one request")
 
 
-def send_together(shared: SharedRequests, asks: Sequence[Ask], largest: int) -> Iterator[Reply | Alone]:
-    """Send asks of one primitive in as few requests as possible; return the reply to each, in their order.
+def send_together(shared: SharedRequests, requests: Sequence[ItemRequest], largest: int) -> Iterator[Reply | Alone]:
+    """Send the items of one primitive in as few requests as possible; return the reply to each, in their order.
 
     :param largest: how many items the primitive takes at most.
     """
-    for part in _parts(asks, largest):
+    for part in _parts(requests, largest):
         yield from _send_part(shared, part)
 
 
-def _parts(asks: Sequence[Ask], largest: int) -> Iterator[list[Ask]]:
-    """Cut what is too long or too large, and asks of another primitive.
+def _parts(requests: Sequence[ItemRequest], largest: int) -> Iterator[list[ItemRequest]]:
+    """Cut what is too long or too large, and items of another primitive.
 
-    No part has two asks of one job, which some stores would answer as one.
+    No part has two items of one job, which some stores would answer as one.
     """
-    part: list[Ask] = []
+    part: list[ItemRequest] = []
     uuids: set[str] = set()
     size = 0
-    for ask in asks:
-        size += ask.size
+    for request in requests:
+        size += request.size
         is_full = len(part) >= largest or size > _MAX_BYTES
-        if part and (is_full or ask.uuid in uuids or ask.primitive != part[0].primitive):
+        if part and (is_full or request.uuid in uuids or request.primitive != part[0].primitive):
             yield part
-            part, uuids, size = [], set(), ask.size
-        part.append(ask)
-        uuids.add(ask.uuid)
+            part, uuids, size = [], set(), request.size
+        part.append(request)
+        uuids.add(request.uuid)
     if part:
         yield part
 
 
-def _send_part(shared: SharedRequests, part: list[Ask]) -> Sequence[Reply | Alone]:
+def _send_part(shared: SharedRequests, part: list[ItemRequest]) -> Sequence[Reply | Alone]:
     try:
-        return shared.together(part[0].primitive, [ask.item for ask in part])
+        return shared.together(part[0].primitive, [request.item for request in part])
     except BoardUnavailable as error:
         return [own_copy(error) for _ in part]
     except Exception as error:
@@ -121,12 +123,12 @@ def _send_part(shared: SharedRequests, part: list[Ask]) -> Sequence[Reply | Alon
 
 
 class _Waiting:
-    """A thread's ask, until it is answered."""
+    """A thread's request, until it is answered."""
 
-    __slots__ = ("ask", "reply", "signal")
+    __slots__ = ("reply", "request", "signal")
 
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __init__(self, request: ItemRequest) -> None:
+        self.request = request
         self.reply: Reply | Alone | None = None
         self.signal = threading.Lock()
         self.signal.acquire()
@@ -145,11 +147,11 @@ class _Waiting:
 
 
 class ThreadGatherer:
-    """Gathers the asks of one primitive from many threads: one request is under way at a time.
+    """Gathers the items of one primitive from many threads: one request is under way at a time.
 
-    Threads that were just answered often ask again at once. So who would be the next to send waits until as many have
-    asked as lately did, for as long as the last request took and ``_MAX_PAUSE`` at most. The last one that is expected
-    sends the asks of all. If they do not come, the first one does, and fewer are expected then.
+    Threads that were just answered often call again at once. So the next sender waits until as many threads have called
+    as lately did, for as long as the last request took and ``_MAX_PAUSE`` at most. The last expected thread sends the
+    items of all. If some do not call in time, the first thread sends, and fewer are expected from then on.
     """
 
     def __init__(self, shared: SharedRequests, largest: int) -> None:
@@ -158,13 +160,13 @@ class ThreadGatherer:
         self._lock = threading.Lock()
         self._queue: deque[_Waiting] = deque()
         self._sender: _Waiting | None = None
-        #: How many are to ask before the next request goes, unless this moment comes first.
+        #: How many threads call before the next request is sent, unless this moment comes first.
         self._expected = 1
         self._expected_until = 0.0
 
-    def send(self, ask: Ask) -> Reply | Alone:
-        """Return the reply to an ask, or that its caller is to send it alone; blocks until that is known."""
-        mine = _Waiting(ask)
+    def send(self, request: ItemRequest) -> Reply | Alone:
+        """Return the reply to a request, or that its caller is to send it alone; blocks until that is known."""
+        mine = _Waiting(request)
         try:
             with self._lock:
                 self._queue.append(mine)
@@ -195,20 +197,20 @@ class ThreadGatherer:
         try:
             with self._lock:
                 batch += [self._queue.popleft() for _ in range(min(len(self._queue), self._largest))]
-            asks = [waiting.ask for waiting in batch]
-            for waiting, reply in zip(batch, send_together(self._shared, asks, self._largest), strict=True):
+            requests = [waiting.request for waiting in batch]
+            for waiting, reply in zip(batch, send_together(self._shared, requests, self._largest), strict=True):
                 waiting.reply = reply
         finally:
             for waiting in batch:
                 if waiting.reply is None:
                     waiting.reply = ReplyLost("whether this request took effect is unknown: its sender was interrupted")
-            # Before they are woken, since they may ask at once, and would be counted twice.
+            # Before they are woken, since they may call at once, and would be counted twice.
             self._expect(len(batch), time.monotonic() - began)
             for waiting in batch:
                 waiting.wake()
 
     def _expect(self, answered: int, seconds: float) -> None:
-        """Expect all who were answered and all who asked meanwhile, after a request that took this many seconds."""
+        """Expect the threads that were answered or called meanwhile, after a request that took this many seconds."""
         with self._lock:
             self._expected = min(answered + len(self._queue), self._largest)
             self._expected_until = time.monotonic() + min(seconds, _MAX_PAUSE)

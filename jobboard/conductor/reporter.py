@@ -50,7 +50,7 @@ class Reporter:
         if is_logged(level):
             self._log(execution, outcome, seconds, level)
         if telemetry.is_on():
-            telemetry.tell("ended", execution.snapshot, outcome, seconds)
+            telemetry.emit("ended", execution.snapshot, outcome, seconds)
 
     def _log(self, execution: Execution, outcome: str, seconds: float, level: int) -> None:
         job = execution.snapshot
@@ -72,11 +72,11 @@ def job_started(execution: Execution) -> None:
         text = "job %s %s attempt %d starts"
         logger.debug(text, repr(job.name), job.uuid, job.attempts, extra={"facts": facts})
     if telemetry.is_on():
-        telemetry.tell("started", execution.snapshot)
+        telemetry.emit("started", execution.snapshot)
         waited = row_of(execution.job).waited
         if waited is not None and execution.began_at is not None:
             seconds = waited + execution.began_at - execution.claimed_at
-            telemetry.tell("picked_up", execution.snapshot, seconds)
+            telemetry.emit("picked_up", execution.snapshot, seconds)
 
 
 def _reason_of(execution: Execution) -> str | None:

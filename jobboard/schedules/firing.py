@@ -164,7 +164,7 @@ class Firing:
         made.posted += len(step.postings)
         made.names.update((posting.name, step.id) for posting in step.postings)
         if telemetry.is_on():
-            telemetry.tell("fired", self._client.name, step.id, len(step.postings), made.late.get(step.id, 0.0))
+            telemetry.emit("fired", self._client.name, step.id, len(step.postings), made.late.get(step.id, 0.0))
 
     def _plan(self, rows: Sequence[ScheduleRow], now: float, made: Round) -> list[_Planned]:
         planned: list[_Planned] = []

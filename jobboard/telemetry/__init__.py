@@ -1,4 +1,4 @@
-"""What this process does with its boards, told to recorders of metrics and traces; there are none by default."""
+"""What this process does with its boards, handed to recorders of metrics and traces; there are none by default."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunningJob(Protocol):
 
 
 class Recorder:
-    """Override the methods that you want to hear, and pass an object to :func:`add`.
+    """Override the methods that you need, and pass an object to :func:`add`.
 
     They are called in the thread that does the work, so they have to return at once. What they raise is logged, and
     harms no job. Times are in seconds.
@@ -91,13 +91,13 @@ class Recorder:
 
 #: Replaced as a whole, so that readers need no lock.
 _recorders: tuple[Recorder, ...] = ()
-#: The methods that recorders override, by their names: what nobody hears costs nothing.
+#: The methods that recorders override, by their names: a method that no recorder overrides costs nothing.
 _hooks: dict[str, tuple[Callable[..., Any], ...]] = {}
 _lock = threading.Lock()
 
 
 def add(recorder: Recorder) -> Callable[[], None]:
-    """Tell a recorder of everything from now on, in this process; several may listen.
+    """Call a recorder for everything that happens from now on, in this process; there may be several.
 
     Worker processes of the process executor import the handlers' module and nothing else: what should be around
     handlers there is added by that module.
@@ -132,16 +132,16 @@ def _set(recorders: tuple[Recorder, ...]) -> None:
 
 
 def is_on() -> bool:
-    """Return whether anybody listens: otherwise nobody needs to gather what to tell."""
+    """Return whether there is a recorder: otherwise nothing needs to be gathered."""
     return bool(_recorders)
 
 
-def is_heard(hook: str) -> bool:
+def is_recorded(hook: str) -> bool:
     """Return whether a recorder overrides this method."""
     return bool(_hooks.get(hook))
 
 
-def tell(hook: str, *arguments: object) -> None:
+def emit(hook: str, *arguments: object) -> None:
     """Call a method of every recorder."""
     for method in _hooks.get(hook, ()):
         try:

@@ -1,4 +1,4 @@
-"""The contract through :mod:`jobboard.aio`: boards, jobs and schedules that pass every call through their async twins.
+"""The contract through :mod:`jobboard.aio`: boards, jobs and schedules that pass every call to their async wrappers.
 
 Mix :class:`ThroughAio` into a harness. Needs the extra ``jobboard[aio]``.
 """
@@ -64,21 +64,21 @@ def _portal() -> BlockingPortal:
     return begun.result(30)
 
 
-def _through(name: str, twin_of: Callable[[Any], Any]) -> Callable[..., Any]:
+def _through(name: str, wrapper_of: Callable[[Any], Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        twin = twin_of(self)
+        wrapper = wrapper_of(self)
 
         async def answer() -> Any:
-            return await getattr(twin, name)(*_given(args), **kwargs)
+            return await getattr(wrapper, name)(*_given(args), **kwargs)
 
         return _taken(self, _portal().call(answer))
 
     return call
 
 
-def _iterating(name: str, twin_of: Callable[[Any], Any]) -> Callable[..., Any]:
+def _iterating(name: str, wrapper_of: Callable[[Any], Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        iterator = aiter(getattr(twin_of(self), name)(*args, **kwargs))
+        iterator = aiter(getattr(wrapper_of(self), name)(*args, **kwargs))
         end = object()
 
         async def step() -> Any:
@@ -94,10 +94,10 @@ def _iterating(name: str, twin_of: Callable[[Any], Any]) -> Callable[..., Any]:
     return call
 
 
-def _asking(name: str, twin_of: Callable[[Any], Any]) -> property:
+def _asking(name: str, wrapper_of: Callable[[Any], Any]) -> property:
     def read(self: Any) -> Any:
         async def answer() -> Any:
-            return await getattr(twin_of(self), name)
+            return await getattr(wrapper_of(self), name)
 
         return _portal().call(answer)
 
@@ -107,9 +107,9 @@ def _asking(name: str, twin_of: Callable[[Any], Any]) -> property:
 def _given(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Hand over handles as a user of the async board has them."""
     return tuple(
-        _twin_of_job(value)
+        _wrapper_of_job(value)
         if isinstance(value, JobThroughAio)
-        else [_twin_of_job(item) if isinstance(item, JobThroughAio) else item for item in value]
+        else [_wrapper_of_job(item) if isinstance(item, JobThroughAio) else item for item in value]
         if isinstance(value, list)
         else value
         for value in values
@@ -127,54 +127,54 @@ def _taken(self: Any, value: Any) -> Any:
     return value
 
 
-def _twin_of_job(job: Any) -> AsyncJob:
-    return AsyncJob(job.board._twin, job, job.board._twin._threads)
+def _wrapper_of_job(job: Any) -> AsyncJob:
+    return AsyncJob(job.board._wrapper, job, job.board._wrapper._threads)
 
 
-def _route(original: type, twin: type, twin_of: Callable[[Any], Any]) -> Callable[[type], type]:
-    """Override all that is awaited on the twin of a class."""
+def _route(original: type, wrapper: type, wrapper_of: Callable[[Any], Any]) -> Callable[[type], type]:
+    """Override all that is awaited on the wrapper of a class."""
 
     def decorate(kind: type) -> type:
-        for name in dir(twin):
+        for name in dir(wrapper):
             ours = inspect.getattr_static(original, name, None)
-            theirs = inspect.getattr_static(twin, name)
+            theirs = inspect.getattr_static(wrapper, name)
             if name.startswith("_") or ours is None or name in vars(kind):
                 continue
             if inspect.iscoroutinefunction(theirs):
-                setattr(kind, name, _through(name, twin_of))
+                setattr(kind, name, _through(name, wrapper_of))
             elif isinstance(ours, property) and not isinstance(theirs, property):
-                setattr(kind, name, _asking(name, twin_of))
+                setattr(kind, name, _asking(name, wrapper_of))
             elif inspect.isfunction(theirs) and name not in ("keep", "subscribe"):
-                setattr(kind, name, _iterating(name, twin_of))
+                setattr(kind, name, _iterating(name, wrapper_of))
         return kind
 
     return decorate
 
 
-@_route(Job, AsyncJob, _twin_of_job)
+@_route(Job, AsyncJob, _wrapper_of_job)
 class JobThroughAio(Job):
-    """A job that asks through its async twin."""
+    """A job that asks through its async wrapper."""
 
     __slots__ = ()
 
 
-@_route(Schedules, AsyncSchedules, lambda schedules: schedules._twin)
+@_route(Schedules, AsyncSchedules, lambda schedules: schedules._wrapper)
 class SchedulesThroughAio(Schedules):
-    """The schedules of a board, asked through their async twin."""
+    """The schedules of a board, asked through their async wrapper."""
 
     def __init__(self, board: BoardThroughAio) -> None:
-        self._through_aio, self._twin = board, board._twin.schedules
+        self._through_aio, self._wrapper = board, board._wrapper.schedules
 
-    __iter__ = _iterating("__aiter__", lambda schedules: schedules._twin)
+    __iter__ = _iterating("__aiter__", lambda schedules: schedules._wrapper)
 
 
-@_route(JobBoard, AsyncJobBoard, lambda board: board._twin)
+@_route(JobBoard, AsyncJobBoard, lambda board: board._wrapper)
 class BoardThroughAio(JobBoard):
-    """A board that asks through its async twin."""
+    """A board that asks through its async wrapper."""
 
     def __init__(self, board: JobBoard) -> None:
         self._client, self._backend, self._handles = board._client, board._backend, board._handles
-        self._twin, self._through_aio = AsyncJobBoard(board), self
+        self._wrapper, self._through_aio = AsyncJobBoard(board), self
 
     @property
     def schedules(self) -> Schedules:
@@ -185,7 +185,7 @@ class BoardThroughAio(JobBoard):
     ) -> Callable[[], None]:
         if not callable(callback):
             raise TypeError(f"callback must be callable, not {type(callback).__name__}")
-        stream = self._twin.subscribe(kinds)
+        stream = self._wrapper.subscribe(kinds)
         _portal().call(stream.__aenter__)
         ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Makes the coroutines of a class for asyncio and Trio out of the methods of the class that it is the twin of."""
+"""Makes coroutines for asyncio and Trio out of the methods of a synchronous class."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Twin:
+class AsyncWrapper:
     """Makes the calls of another object in threads.
 
     ``_sync`` is that object, of the class ``_of``, and ``_shown`` makes of what it returns what users get.
@@ -38,32 +38,32 @@ class Twin:
 
 
 @overload
-def awaited(
+def as_coroutine(
     method: Callable[Concatenate[Any, P], Job], undo: Callable[..., object] | None = None
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncJob]]: ...
 @overload
-def awaited(
+def as_coroutine(
     method: Callable[Concatenate[Any, P], list[Job]], undo: Callable[..., object] | None = None
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, list[AsyncJob]]]: ...
 @overload
-def awaited(
+def as_coroutine(
     method: Callable[Concatenate[Any, P], T], undo: Callable[..., object] | None = None
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
-def awaited(method: Any, undo: Callable[..., object] | None = None) -> Any:
-    """Return a method as a coroutine: gathered with others if it asks once, else in a thread of the pool.
+def as_coroutine(method: Any, undo: Callable[..., object] | None = None) -> Any:
+    """Return a method as a coroutine: gathered with others if it sends one request, else in a thread of the pool.
 
     With a ``connection`` it is called by the task itself.
 
     :param undo: is called with the sync object, the result and the arguments, if the task was cancelled meanwhile.
     """
-    steps = getattr(method, "steps", None)
+    generator = getattr(method, "generator", None)
 
-    async def call(self: Twin, /, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: AsyncWrapper, /, *args: Any, **kwargs: Any) -> Any:
         connection = kwargs.pop("connection", None)
         if connection is not None:
             return self._shown(await call_in_transaction(connection, partial(method, self._sync, *args, **kwargs)))
-        if steps is not None:
-            return self._shown(await self._threads.gather(method.__name__, steps(self._sync, *args, **kwargs)))
+        if generator is not None:
+            return self._shown(await self._threads.gather(method.__name__, generator(self._sync, *args, **kwargs)))
         take_back = None if undo is None else lambda result: undo(self._sync, result, *args, **kwargs)
         return self._shown(await self._threads.run(partial(method, self._sync, *args, **kwargs), take_back))
 
@@ -71,15 +71,17 @@ def awaited(method: Any, undo: Callable[..., object] | None = None) -> Any:
 
 
 @overload
-def iterated(
+def as_async_iterator(
     method: Callable[Concatenate[Any, P], Iterator[Job]],
 ) -> Callable[Concatenate[Any, P], AsyncIterator[AsyncJob]]: ...
 @overload
-def iterated(method: Callable[Concatenate[Any, P], Iterator[T]]) -> Callable[Concatenate[Any, P], AsyncIterator[T]]: ...
-def iterated(method: Any) -> Any:
+def as_async_iterator(
+    method: Callable[Concatenate[Any, P], Iterator[T]],
+) -> Callable[Concatenate[Any, P], AsyncIterator[T]]: ...
+def as_async_iterator(method: Any) -> Any:
     """Return a method that iterates as one for ``async for``; what is wrong is raised by its first step."""
 
-    def call(self: Twin, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    def call(self: AsyncWrapper, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         return Iteration(self, partial(method, self._sync, *args, **kwargs))
 
     return _named(call, method)
@@ -91,31 +93,31 @@ def _named(call: Any, method: Any) -> Any:
     return call
 
 
-class Asked(Generic[T]):
-    """A property that asks the store, to be awaited."""
+class AsyncProperty(Generic[T]):
+    """A property that reads the store, as a coroutine."""
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self._name = name
 
     @overload
-    def __get__(self, twin: None, _owner: type) -> Self: ...
+    def __get__(self, wrapper: None, _owner: type) -> Self: ...
     @overload
-    def __get__(self, twin: Twin, _owner: type) -> Coroutine[Any, Any, T]: ...
-    def __get__(self, twin: Twin | None, _owner: type) -> Self | Coroutine[Any, Any, T]:
-        return self if twin is None else self._read(twin)
+    def __get__(self, wrapper: AsyncWrapper, _owner: type) -> Coroutine[Any, Any, T]: ...
+    def __get__(self, wrapper: AsyncWrapper | None, _owner: type) -> Self | Coroutine[Any, Any, T]:
+        return self if wrapper is None else self._read(wrapper)
 
-    async def _read(self, twin: Twin) -> Any:
-        return twin._shown(await twin._threads.run(partial(getattr(twin._of, self._name).fget, twin._sync)))
+    async def _read(self, wrapper: AsyncWrapper) -> Any:
+        return wrapper._shown(await wrapper._threads.run(partial(getattr(wrapper._of, self._name).fget, wrapper._sync)))
 
 
 class Iteration(AsyncIterator[Any]):
-    """Iterates in a thread, some steps at once.
+    """Iterates in a thread, several items at a time.
 
     :param waits: whether the beginning may block for long; it takes an interruption then.
     """
 
-    def __init__(self, twin: Twin, begin: Callable[..., Iterator[Any]], *, waits: bool = False) -> None:
-        self._twin = twin
+    def __init__(self, wrapper: AsyncWrapper, begin: Callable[..., Iterator[Any]], *, waits: bool = False) -> None:
+        self._wrapper = wrapper
         self._begin = begin
         self._waits = waits
         self._iterator: Iterator[Any] | None = None
@@ -127,12 +129,12 @@ class Iteration(AsyncIterator[Any]):
 
     async def __anext__(self) -> Any:
         for value in self._fetched:
-            return self._twin._shown(value)
+            return self._wrapper._shown(value)
         first_of_wait = self._waits and self._iterator is None
-        fetch = self._twin._threads.wait if first_of_wait else self._twin._threads.run
+        fetch = self._wrapper._threads.wait if first_of_wait else self._wrapper._threads.run
         self._fetched = iter(await fetch(self._fetch))
         for value in self._fetched:
-            return self._twin._shown(value)
+            return self._wrapper._shown(value)
         raise StopAsyncIteration
 
     def _fetch(self, *interruption: Interruption) -> list[Any]:

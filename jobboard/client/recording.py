@@ -1,4 +1,4 @@
-"""Tells recorders of requests to the store: which, how they ended, and how long they took."""
+"""Reports requests to the store to recorders: which, how they ended, and how long they took."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def told(board: str, primitive: Callable[P, T]) -> Callable[P, T]:
-    """Return the same request, of which recorders hear each time that it is sent."""
+def recorded(board: str, primitive: Callable[P, T]) -> Callable[P, T]:
+    """Return the same request, which recorders get each time that it is sent."""
 
     def request(*args: P.args, **kwargs: P.kwargs) -> T:
         outcome, size = "refused", None
@@ -33,7 +33,7 @@ def told(board: str, primitive: Callable[P, T]) -> Callable[P, T]:
             raise
         finally:
             seconds = time.perf_counter() - began
-            telemetry.tell("requested", board, _operation_of(primitive), outcome, seconds, size)
+            telemetry.emit("requested", board, _operation_of(primitive), outcome, seconds, size)
 
     return request
 
