@@ -75,7 +75,6 @@ LOOPS = {
         "http_exchange.py: while (line := _line(stream))": "the deadline of the reply",
         "http_exchange.py: while (size := _size(_line(stream).partition(';')[0], 16))": "the deadline of the reply",
         "posting.py: while True": "a deadline",
-        "read_modify_write.py: while len(outcomes) < len(items)": "a deadline",
         "ready_queue.py: while len(jobs) < count": "a deadline",
         "schedules.py: while True": "a deadline",
         "subscriber.py: while not self._closed": "a thread, which pauses after each failure and waits for each message",
@@ -84,6 +83,7 @@ LOOPS = {
     },
     "kv": {
         "cache.py: while len(self._content) > self._size": "each turn forgets one",
+        "read_modify_write.py: while pending": "a deadline",
     },
     "memory": {
         "store.py: while (first := timers.first()) is not None and first[0] <= now": "each turn moves one that is due",

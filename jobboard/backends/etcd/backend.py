@@ -16,7 +16,6 @@ from jobboard.backends.etcd.expiry import Expiry, LostLeases
 from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.jobs import Jobs
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.maintenance import Maintenance
@@ -29,6 +28,7 @@ from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.schedules import Schedules
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
+from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.timelimit import time_limit
 from jobboard.events import EventKind, JobEvent
@@ -77,9 +77,9 @@ class EtcdBackend(Backend):
         self._claiming = Claiming(
             connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
         )
-        change = ReadModifyWrite(connection, expiry, writer, self._lost_leases)
+        change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases)
         reading = Reading(connection, reader, expiry, self._queue)
-        self.jobs = join_jobs(posting, self._claiming, Jobs(connection, self._leases, change), reading)
+        self.jobs = join_jobs(posting, self._claiming, JobChanges(change), reading)
         self.schedules = Schedules(connection, posting)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import CACHE_SIZE
 from jobboard.backends.etcd.keys import behind, decoded, encoded
-from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT, ReadModifyWrite
+from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.txn import (
     KeyValue,
     Op,
@@ -23,6 +23,7 @@ from jobboard.backends.etcd.txn import (
 )
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, TEXT, items_of, pack
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.arrivals import Arrivals
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
@@ -16,7 +16,6 @@ from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.layout import is_hidden, under
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.maintenance import Maintenance
-from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.ready_queue import Candidate, Candidates, ReadyQueue
 from jobboard.backends.etcd.stored import Hint, StoredClaim, claims_in
 from jobboard.backends.etcd.txn import (
@@ -38,6 +37,7 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind

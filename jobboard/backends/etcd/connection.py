@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Sequence
 
 from jobboard.backends.errors import incomplete_list
@@ -135,15 +134,3 @@ class Connection:
     def latest(self) -> float:
         """Return the moment that the server's clock has certainly not passed: claims and delays last from here."""
         return self.http.clock.latest()
-
-
-class Deadline:
-    """Limits a loop that tries again because other clients were faster, or because more jobs became due."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def check(self, what: str) -> None:
-        """Raise ``BoardUnavailable`` if the time is over."""
-        if time.monotonic() > self._end:
-            raise BoardUnavailable(f"others are always faster: {what}")

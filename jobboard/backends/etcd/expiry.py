@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
 from jobboard.backends.etcd.layout import VersionedJob, content_of
@@ -14,6 +14,7 @@ from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob, claims_in
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, absent, delete, modified_at, put, scan, scan_prefix
 from jobboard.backends.etcd.worker import Worker
+from jobboard.backends.kv.read_modify_write import Deadline
 
 Jobs = TypeVar("Jobs", bound=Sequence[VersionedJob | None])
 Rest = TypeVar("Rest")

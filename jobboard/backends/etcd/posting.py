@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jobboard.backends import lifecycle
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.layout import VersionedJob, content_of, steps_between
-from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
     MAX_BYTES,
@@ -29,6 +28,7 @@ from jobboard.backends.etcd.txn import (
     modified_at,
     put,
 )
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.transition import Note

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
@@ -26,6 +26,7 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
+from jobboard.backends.kv.read_modify_write import Deadline
 from jobboard.states import JobState
 
 #: A queue with more jobs than this is read up to the key before which this many jobs stood when all of it was read.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.etcd.connection import Connection, Deadline
+from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.keys import behind, decoded
 from jobboard.backends.etcd.posting import Existing, Posting
-from jobboard.backends.etcd.read_modify_write import CHANGE_TIMEOUT
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, kvs_of, modified_at, put, scan
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 

@@ -31,6 +31,10 @@ class LruCache(Generic[V]):
         with self._lock:
             self._content.pop(key, None)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._content.clear()
+
     def values(self) -> list[V]:
         with self._lock:
             return list(self._content.values())

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient, KazooState
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.roles import forward_roles, join_jobs
 from jobboard.backends.timelimit import time_limit
 from jobboard.backends.warn_once import warn_once
@@ -23,7 +24,6 @@ from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
 from jobboard.backends.zookeeper.entities import Entities
-from jobboard.backends.zookeeper.job_changes import JobChanges
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
@@ -34,6 +34,7 @@ from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.reading import BoardReader
+from jobboard.backends.zookeeper.renewals import Renewals
 from jobboard.backends.zookeeper.schedules import Schedules
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
@@ -98,7 +99,7 @@ class ZooKeeperBackend(Backend):
         reader = JobReader(connection, layout, sessions)
         change_log = ChangeLogReader(connection, layout, sessions, listing, reader)
         transactions = Transactions(connection, layout, change_log, clock)
-        jobs = ReadModifyWrite(reader, transactions, sessions, clock, held)
+        jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held)
         entities = Entities(connection, layout, clock, sessions)
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
         pauses = Pauses(connection, layout, transactions, listing, change_log)
@@ -108,14 +109,15 @@ class ZooKeeperBackend(Backend):
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log = change_log
         self._creation = BoardCreation(connection, layout, sessions, reader)
-        changes = JobChanges(connection, layout, clock, sessions, jobs, held)
+        changes = JobChanges(jobs)
+        renewals = Renewals(connection, sessions, changes, held)
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
         board_reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
         books = Books(connection, layout, transactions, jobs)
         self._in_roles = {
-            "jobs": join_jobs(poster, changes, claimer, self._selection, board_reader),
+            "jobs": join_jobs(poster, renewals, changes, claimer, self._selection, board_reader),
             "schedules": schedules,
             "entities": entities,
             "books": books,

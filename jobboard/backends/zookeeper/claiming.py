@@ -89,4 +89,4 @@ class Claimer:
                 self._sessions.give_up()
             raise
         for job in jobs:
-            self._held.put(job)
+            self._held.put(job.uuid, job)

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import enum
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
+from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.lifecycle import holds
-from jobboard.backends.rows import Fence
+from jobboard.backends.kv import jobs
+from jobboard.backends.kv.cache import LruCache
+from jobboard.backends.kv.read_modify_write import Done, carry_out
+from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
+from jobboard.backends.transition import Transition
 from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.zookeeper.codec import uuid_in
+from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Conflict, SentTransaction, Transactions
 from jobboard.errors import BoardUnavailable
+from jobboard.events import EventKind
 
 Answer = TypeVar("Answer")
 #: A step, and its place in the batch.
 Numbered = TypeVar("Numbered")
 
 MAX_RETRIES = 200
+#: Jobs whose claims this client remembers.
 MAX_HELD = 100_000
 
 
@@ -42,12 +51,12 @@ Step = tuple[str, Decide[Answer]]
 
 @dataclass
 class _Decided(Generic[Answer]):
-    """A decision about one job: its place in the batch, the answer, and what the job is now.
+    """A decision about one job: the answer, and what the job is now.
 
     ``is_fresh``: the job was read for it, instead of remembered.
     """
 
-    place: int
+    uuid: str
     answer: Answer
     job: StoredJob | None
     write: Write
@@ -55,62 +64,49 @@ class _Decided(Generic[Answer]):
     is_fresh: bool
 
 
-class HeldJobs:
+class HeldJobs(LruCache[StoredJob]):
     """The jobs that this client has claimed, as it wrote them last: their ends need no reading."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._jobs: dict[str, StoredJob] = {}
+        super().__init__(MAX_HELD)
         #: Those that must be read before they are changed.
         self._doubted: set[str] = set()
 
-    def put(self, job: StoredJob) -> None:
-        with self._lock:
-            self._jobs[job.uuid] = job
-            self._doubted.discard(job.uuid)
-            if len(self._jobs) > MAX_HELD:
-                oldest = next(iter(self._jobs))
-                del self._jobs[oldest]
-                self._doubted.discard(oldest)
-
-    def get(self, uuid: str) -> StoredJob | None:
-        return self._jobs.get(uuid)
-
-    def pop(self, uuid: str) -> StoredJob | None:
-        with self._lock:
-            self._doubted.discard(uuid)
-            return self._jobs.pop(uuid, None)
+    def put(self, key: str, value: StoredJob) -> None:
+        # In this order: what a doubt finds here is doubted.
+        self._doubted.discard(key)
+        super().put(key, value)
 
     def trusted(self, uuid: str) -> StoredJob | None:
         """Return a job that is as it was written, unless its version has changed."""
-        with self._lock:
-            return None if uuid in self._doubted else self._jobs.get(uuid)
+        return None if uuid in self._doubted else self.get(uuid)
 
     def doubt(self) -> None:
         """Trust no version that was written so far.
 
         While there was no connection, the servers may have gone back to a backup, where versions come again.
         """
-        with self._lock:
-            self._doubted = set(self._jobs)
+        self._doubted = {job.uuid for job in self.values()}
 
     def under(self, presence: str) -> list[StoredJob]:
         """Return the jobs that were claimed under a presence of this client."""
-        with self._lock:
-            return [job for job in self._jobs.values() if job.presence == presence]
-
-    def clear(self) -> None:
-        with self._lock:
-            self._jobs.clear()
-            self._doubted.clear()
+        return [job for job in self.values() if job.presence == presence]
 
 
 class ReadModifyWrite:
     """Decides on jobs as they are now, and writes what was decided if they are still so."""
 
     def __init__(
-        self, reader: JobReader, transactions: Transactions, sessions: Sessions, clock: Clock, held: HeldJobs
+        self,
+        connection: Connection,
+        layout: Layout,
+        reader: JobReader,
+        transactions: Transactions,
+        sessions: Sessions,
+        clock: Clock,
+        held: HeldJobs,
     ) -> None:
+        self._connection, self._layout = connection, layout
         self._reader, self._transactions, self._sessions = reader, transactions, sessions
         self._clock, self._held = clock, held
 
@@ -152,18 +148,40 @@ class ReadModifyWrite:
             job is None
             or job.deletions != self._reader.deletions
             or job.is_due(self._clock.now(), self._sessions.is_present)
-            or not holds(job, fence)
+            or not lifecycle.holds(job, fence)
         ):
             (job,) = self.expire_and_promote([fence.uuid])
-        return job if holds(job, fence) else None
+        return job if lifecycle.holds(job, fence) else None
 
     def forget_claim(self, uuid: str) -> None:
         """Read a job anew when it is needed next: it is not as this client remembers it."""
-        self._held.pop(uuid)
+        self._held.forget(uuid)
 
     def expire_and_promote(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Write what time, or the end of a session, has made of these jobs; returns them as they are then."""
         return self.edit([(uuid, _leave) for uuid in uuids])
+
+    # -- what ZooKeeper adds to the rules ------------------------------------------------------------------------------
+
+    def slack(self, _now: float) -> float:
+        """Return by how many seconds the servers' clock may be ahead."""
+        return self._clock.slack
+
+    def extend(self, job: StoredJob | None, renewal: Extension, now: float) -> Transition[ClaimAnswer]:
+        return lifecycle.extend(job, renewal, now, self._clock.slack)
+
+    def abandon(self, job: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
+        return lifecycle.abandon(job, end, now, self._clock.slack)
+
+    def is_key_taken(self, job: StoredJob) -> bool:
+        """Whether another live job has the key of this one. If it is taken after this look, the write fails."""
+        assert job.key is not None
+        holder = self._connection.read_one(self._layout.key(job.name, job.key))
+        if holder is None:
+            return False
+        # A claim that is over may have put the holder into the trash, which frees the key.
+        (found,) = self.current([uuid_in(holder)])
+        return found is not None and found.is_live
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -173,54 +191,52 @@ class ReadModifyWrite:
         :param use_held: decide on the jobs that this client holds as it remembers them, if that leads to a write; the
             write fails if a job has changed since.
         """
-        done: dict[int, _Decided[Answer]] = {}
+        return carry_out(steps, lambda step: step[0], partial(self._attempt, gone=set(), use_held=use_held))
+
+    def change(self, changes: Sequence[jobs.Change[StoredJob, Answer]]) -> list[Answer]:
+        """Carry out changes by rules of the lifecycle, each atomically."""
+        steps = [(change.uuid, _decide_by(change)) for change in changes]
+        return self.edit(steps, use_held=all(change.may_be_held for change in changes))
+
+    def _attempt(
+        self, steps: Sequence[Step[Answer]], is_again: bool, *, gone: set[str], use_held: bool
+    ) -> list[Done[Answer] | None]:
         try:
-            with after_a_change(lambda: any(one.write is not Write.NOTHING for one in done.values())):
-                self._edit_all(steps, use_held, done)
+            decided = self._decide_all(steps, use_held and not is_again)
+            done = {one.uuid: one for one in self._write(decided, gone)}
         except BoardUnavailable:
-            for place, (uuid, _) in enumerate(steps):
-                if place not in done:
-                    self._held.pop(uuid)
+            for uuid, _ in steps:
+                self._held.forget(uuid)
             raise
-        return [done[place].answer for place in range(len(steps))]
+        return [
+            Done(done[uuid].answer, done[uuid].write is not Write.NOTHING) if uuid in done else None
+            for uuid, _ in steps
+        ]
 
-    def _edit_all(self, steps: Sequence[Step[Answer]], use_held: bool, done: dict[int, _Decided[Answer]]) -> None:
-        """Put what is done at the place of its step, as soon as it is certain."""
-        pending = list(enumerate(steps))
-        gone: set[str] = set()
-        for _ in range(MAX_RETRIES):
-            if not pending:
-                return
-            first, later = first_of_each(pending, lambda numbered: numbered[1][0])
-            done |= {one.place: one for one in self._write(self._decide_all(first, use_held), gone)}
-            use_held = False
-            pending = [(place, step) for place, step in first if place not in done] + later
-        raise BoardUnavailable("others change the same jobs faster than this client can")
-
-    def _decide_all(self, steps: Sequence[tuple[int, Step[Answer]]], use_held: bool) -> list[_Decided[Answer]]:
-        jobs: dict[str, StoredJob | None] = {}
+    def _decide_all(self, steps: Sequence[Step[Answer]], use_held: bool) -> list[_Decided[Answer]]:
+        found: dict[str, StoredJob | None] = {}
         if use_held:
-            held = {uuid: self._held.trusted(uuid) for _, (uuid, _) in steps}
+            held = {uuid: self._held.trusted(uuid) for uuid, _ in steps}
             for uuid in held:
-                self._held.pop(uuid)
+                self._held.forget(uuid)
             # If something was deleted since, it may be another job of the same uuid by now.
-            jobs = {uuid: job for uuid, job in held.items() if job and job.deletions == self._reader.deletions}
-        unread = [uuid for _, (uuid, _) in steps if uuid not in jobs]
+            found = {uuid: job for uuid, job in held.items() if job and job.deletions == self._reader.deletions}
+        unread = [uuid for uuid, _ in steps if uuid not in found]
         if unread:
-            jobs |= zip(unread, self._reader.read_jobs(unread), strict=True)
+            found |= zip(unread, self._reader.read_jobs(unread), strict=True)
         now = self._clock.now()
         fresh = set(unread)
-        return [self._decide(place, decide, jobs[uuid], now, uuid in fresh) for place, (uuid, decide) in steps]
+        return [self._decide(uuid, decide, found[uuid], now, uuid in fresh) for uuid, decide in steps]
 
     def _decide(
-        self, place: int, decide: Decide[Answer], job: StoredJob | None, now: float, is_fresh: bool
+        self, uuid: str, decide: Decide[Answer], job: StoredJob | None, now: float, is_fresh: bool
     ) -> _Decided[Answer]:
         was_live = job is not None and job.is_live
         was_due = job is not None and job.expire_or_promote(now, self._sessions.is_present)
         answer, write = decide(job, now)
         if was_due and write is Write.NOTHING:
             write = Write.UPDATE
-        return _Decided(place, answer, job, write, was_live, is_fresh)
+        return _Decided(uuid, answer, job, write, was_live, is_fresh)
 
     def _write(self, decided: Sequence[_Decided[Answer]], gone: set[str]) -> list[_Decided[Answer]]:
         """Write what was decided, and return what is done.
@@ -228,7 +244,7 @@ class ReadModifyWrite:
         :param gone: what need not be removed with a job, since somebody has done so by hand; this adds to it.
         """
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
-        changed = [(one, one.job) for one in decided if one.write is not Write.NOTHING and one.job is not None]
+        changed = _of_different_keys(decided)
         if not changed:
             return done
         self._prepare(changed)
@@ -260,7 +276,7 @@ class ReadModifyWrite:
         present = self._sessions.present
         for one in done:
             if one.job is not None and one.job.presence is not None and one.job.presence == present:
-                self._held.put(one.job)
+                self._held.put(one.job.uuid, one.job)
 
     def _send(
         self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
@@ -297,10 +313,30 @@ def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]
     return job, Write.NOTHING
 
 
-def first_of_each(
-    pending: Iterable[Numbered], id_of: Callable[[Numbered], str]
-) -> tuple[list[Numbered], list[Numbered]]:
-    """Separate the first step of each job or schedule from those that come after it."""
-    first: dict[str, Numbered] = {}
-    later = [numbered for numbered in pending if first.setdefault(id_of(numbered), numbered) is not numbered]
-    return list(first.values()), later
+def _decide_by(change: jobs.Change[StoredJob, Answer]) -> Decide[Answer]:
+    """Return what decides about a job by a rule of the lifecycle."""
+
+    def decide(job: StoredJob | None, now: float) -> tuple[Answer, Write]:
+        if job is None:
+            return change.decide(None, now).answer, Write.NOTHING
+        transition = job.apply(lambda: change.decide(job, now), now)
+        if any(note.kind is EventKind.PURGED for note in transition.told):
+            return transition.answer, Write.DELETE
+        return transition.answer, Write.UPDATE if transition.told else Write.NOTHING
+
+    return decide
+
+
+def _of_different_keys(decided: Sequence[_Decided[Answer]]) -> list[tuple[_Decided[Answer], StoredJob]]:
+    """Return what is to be written now: of several jobs that take one key, the others are decided on again."""
+    changed: list[tuple[_Decided[Answer], StoredJob]] = []
+    taken: set[tuple[str, str]] = set()
+    for one in decided:
+        if one.write is Write.NOTHING or one.job is None:
+            continue
+        if one.job.key is not None and one.job.is_live and not one.was_live:
+            if (one.job.name, one.job.key) in taken:
+                continue
+            taken.add((one.job.name, one.job.key))
+        changed.append((one, one.job))
+    return changed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import cast
 
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
@@ -15,7 +17,6 @@ from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
-from jobboard.backends.zookeeper.read_modify_write import first_of_each
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
 from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON
@@ -23,11 +24,8 @@ from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, 
 from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
 
-#: A step, and its place in the batch.
-_Step = tuple[int, ScheduleStep]
 _Planner = Callable[[Sequence[NewJob]], Plan]
 
-MAX_RETRIES = 200
 MAX_READS = 100
 
 
@@ -48,42 +46,27 @@ class Schedules(ScheduleStore):
         self._change_log, self._transactions, self._poster = change_log, transactions, poster
 
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        verdicts: dict[int, Verdict] = {}
-        pending, plan = list(enumerate(steps)), self._poster.likely_plan
-        for _ in range(MAX_RETRIES):
-            if not pending:
-                return [verdicts[place] for place in range(len(steps))]
-            first, later = first_of_each(pending, lambda numbered: numbered[1].id)
-            with after_a_change(lambda: Verdict.DONE in verdicts.values()):
-                conflicts = self._take_all(first, plan, verdicts)
-            pending = conflicts + later
-            if conflicts:
-                plan = self._poster.certain_plan
-        raise BoardUnavailable("others change these schedules faster than this client can")
+        return carry_out(steps, lambda step: step.id, self._attempt)
 
-    def _take_all(self, steps: Sequence[_Step], plan: _Planner, verdicts: dict[int, Verdict]) -> list[_Step]:
-        """Take steps of schedules that are all different; returns those for which somebody was faster.
-
-        All are on their way before the first answer is awaited.
-        """
-        sent: list[tuple[_Step, SentTransaction]] = []
-        conflicts: list[_Step] = []
+    def _attempt(self, steps: Sequence[ScheduleStep], is_again: bool) -> list[Done[Verdict] | None]:
+        """Take steps of schedules that are all different; all are on their way before the first answer is awaited."""
+        plan = self._poster.certain_plan if is_again else self._poster.likely_plan
+        done: dict[str, Done[Verdict]] = {}
+        sent: list[tuple[ScheduleStep, SentTransaction]] = []
         with after_a_change(lambda: sent):
-            deletions, found = self._read_counted([step.id for _, step in steps])
-            for (place, step), stored in zip(steps, found, strict=True):
+            deletions, found = self._read_counted([step.id for step in steps])
+            for step, stored in zip(steps, found, strict=True):
                 verdict = _verdict(step, stored)
                 if verdict is Verdict.DONE:
-                    sent.append(((place, step), self._send(step, stored, deletions, plan)))
+                    sent.append((step, self._send(step, stored, deletions, plan)))
                 else:
-                    verdicts[place] = verdict
+                    done[step.id] = Done(verdict, False)
         with after_a_change(lambda: len(sent) > 1):
-            for (place, step), transaction in sent:
-                try:
+            for step, transaction in sent:
+                with contextlib.suppress(Conflict):
                     self._transactions.finish(transaction)
-                    verdicts[place] = Verdict.DONE
-                except Conflict:
-                    conflicts.append((place, step))
-        return conflicts
+                    done[step.id] = Done(Verdict.DONE, True)
+        return [done.get(step.id) for step in steps]
 
     def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> SentTransaction:
         """Send a step.
