@@ -184,7 +184,7 @@ def test_one_that_has_run_its_jobs_when_all_are_told_to_stop_ends_well() -> None
 import sys, threading
 from jobboard.cli.supervising import EXIT_MAX_JOBS, Supervisor
 child, told = Supervisor(1).run(), threading.Event()
-with child.stop_when_told(told.set, None):
+with child.stop_on_request(told.set, None):
     print("works", flush=True)
     told.wait()
 sys.exit(EXIT_MAX_JOBS)

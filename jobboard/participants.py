@@ -70,13 +70,13 @@ class Run:
 
 def runs_of(entity: Entity) -> list[Run]:
     """Return what it has run longest, the longest first; conductors tell five at most."""
-    told = entity.metadata.get("longest")
-    runs = [_run_of(run) for run in told if isinstance(run, dict)] if isinstance(told, (list, tuple)) else []
+    reported = entity.metadata.get("longest")
+    runs = [_run_of(run) for run in reported if isinstance(run, dict)] if isinstance(reported, (list, tuple)) else []
     return sorted(filter(None, runs), key=lambda run: -run.seconds)
 
 
-def _run_of(told: dict[str, object]) -> Run | None:
-    match told:
+def _run_of(reported: dict[str, object]) -> Run | None:
+    match reported:
         case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds}:
             return Run(uuid, name, float(seconds))
     return None
@@ -94,12 +94,12 @@ class UnsentEnd:
 
 def unsent_of(entity: Entity) -> list[UnsentEnd]:
     """Return the ends that the store refuses to a conductor that is alive; conductors tell twenty at most."""
-    told = entity.metadata.get("unsent") if entity.alive else None
-    return [end for each in told if (end := _unsent_of(each))] if isinstance(told, (list, tuple)) else []
+    reported = entity.metadata.get("unsent") if entity.alive else None
+    return [end for each in reported if (end := _unsent_of(each))] if isinstance(reported, (list, tuple)) else []
 
 
-def _unsent_of(told: object) -> UnsentEnd | None:
-    match told:
+def _unsent_of(reported: object) -> UnsentEnd | None:
+    match reported:
         case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds, "error": str(error)}:
             return UnsentEnd(uuid, name, float(seconds), error)
     return None

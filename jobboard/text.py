@@ -63,14 +63,14 @@ def traceback_of(error: BaseException, trace: TracebackType | None) -> str:
 
     :param trace: the frames to show.
     """
-    told = traceback.TracebackException(type(error), error, trace, limit=-_MAX_FRAMES, compact=True)
-    _cut_texts(told)
-    return "".join(told.format())[-_MAX_TRACEBACK:]
+    summary = traceback.TracebackException(type(error), error, trace, limit=-_MAX_FRAMES, compact=True)
+    _cut_texts(summary)
+    return "".join(summary.format())[-_MAX_TRACEBACK:]
 
 
-def _cut_texts(told: traceback.TracebackException) -> None:
+def _cut_texts(summary: traceback.TracebackException) -> None:
     """Cut the texts and notes of an exception and of those that belong to it: Python would split them into lines."""
-    left = [told]
+    left = [summary]
     while left:
         one = left.pop()
         for name, value in vars(one).items():

@@ -37,7 +37,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def claim_when_told(board: JobBoard, poster: JobBoard, **posting: Any) -> tuple[Any, list[Any]]:
+def claim_once_posted(board: JobBoard, poster: JobBoard, **posting: Any) -> tuple[Any, list[Any]]:
     """Let one client wait for what another posts; return the job, and what the first then claims."""
     with client_of(board).waiter(None) as waiter:
         assert waiter.ready_in() != 0
@@ -49,7 +49,7 @@ def claim_when_told(board: JobBoard, poster: JobBoard, **posting: Any) -> tuple[
 def test_who_is_told_of_a_posting_claims_it_without_reading_it(harness: ZooKeeperHarness, reads: list[str]) -> None:
     board, poster = harness.board(), None
     poster = harness.board(board.name)
-    job, claimed = claim_when_told(board, poster, details={"width": 7}, priority="HIGH", key="k", max_attempts=3)
+    job, claimed = claim_once_posted(board, poster, details={"width": 7}, priority="HIGH", key="k", max_attempts=3)
     assert claimed == [job]
     assert path_of(board, job.uuid) not in reads
     (mine,), read = claimed, poster.get(job.uuid)
@@ -62,7 +62,7 @@ def test_who_is_told_of_a_posting_claims_it_without_reading_it(harness: ZooKeepe
 def test_a_posting_with_long_details_is_claimed_with_them(harness: ZooKeeperHarness) -> None:
     board = harness.board()
     details = {"text": "x" * 5000}
-    job, (mine,) = claim_when_told(board, harness.board(board.name), details=details)
+    job, (mine,) = claim_once_posted(board, harness.board(board.name), details=details)
     assert (mine, mine.details) == (job, details)
 
 
@@ -73,11 +73,11 @@ def test_clients_of_an_earlier_version_show_nothing(
     earlier = harness.board(board.name)
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "_only_posting", lambda transaction: b"")
-        job, claimed = claim_when_told(board, earlier)
+        job, claimed = claim_once_posted(board, earlier)
     assert claimed == [job]
     assert path_of(board, job.uuid) in reads
     # One after the other, each kind of client picks up what the other kind has posted.
-    job, claimed = claim_when_told(earlier, board)
+    job, claimed = claim_once_posted(earlier, board)
     assert claimed == [job]
 
 
@@ -97,7 +97,7 @@ def test_whatever_a_later_version_shows_is_passed_over(
 ) -> None:
     board = harness.board()
     monkeypatch.setattr(transactions, "_only_posting", lambda transaction: shown)
-    job, claimed = claim_when_told(board, harness.board(board.name), details={"width": 7})
+    job, claimed = claim_once_posted(board, harness.board(board.name), details={"width": 7})
     assert claimed == [job]
     assert claimed[0].details == {"width": 7}
 

@@ -38,7 +38,7 @@ class AsyncKeeper:
         if inspect.iscoroutinefunction(on_lost):
             raise TypeError("on_lost must be a plain function; let it cancel a scope, or start a task")
         self._board, self._threads, self._on_lost = board, threads, on_lost
-        self._keeper = plain.keep(who, expiry, None if on_lost is None else self._tell)
+        self._keeper = plain.keep(who, expiry, None if on_lost is None else self._report_loss)
 
     async def __aenter__(self) -> Self:
         self._notify = current_notify()
@@ -64,6 +64,6 @@ class AsyncKeeper:
     def _shown(self, job: Job) -> AsyncJob:
         return AsyncJob(self._board, job, self._threads)
 
-    def _tell(self, job: Job) -> None:
+    def _report_loss(self, job: Job) -> None:
         """Is called in the keeper's thread."""
         self._notify(self._on_lost, self._shown(job))

@@ -183,13 +183,13 @@ class Consuming:
         :raises BoardUnavailable: the store is away.
         """
         seconds = self._expiry_of(expiry)
-        told: Sequence[Any] = [None] * len(jobs) if progress is None else progress
+        values: Sequence[Any] = [None] * len(jobs) if progress is None else progress
         check_text("who", who)
         extensions = [
             Extension(
                 self._fence_of(job, who, None), seconds, None if item is None else self._client.encode("progress", item)
             )
-            for job, item in zip(jobs, told, strict=True)
+            for job, item in zip(jobs, values, strict=True)
         ]
         return [
             reply if isinstance(reply, BoardUnavailable) else verdict_of(reply[0])
@@ -235,12 +235,12 @@ class Consuming:
         :raises BoardUnavailable: the store is away.
         """
         batch = list(jobs)
-        told: Sequence[Any] = [None] * len(batch) if results is None else results
+        values: Sequence[Any] = [None] * len(batch) if results is None else results
         check_text("who", who)
         answers: list[JobBoardError | None] = [None] * len(batch)
         ends: list[tuple[int, Consumption]] = []
         retention = self._client.retention
-        for index, (job, result) in enumerate(zip(batch, told, strict=True)):
+        for index, (job, result) in enumerate(zip(batch, values, strict=True)):
             try:
                 fence = self._fence_of(job, who, None)
                 data = None if result is None else self._client.encode("result", result)

@@ -239,7 +239,7 @@ def _until_a_signal(
         asked.set()
         stop()
 
-    listen = stop_on_signals if child is None else child.stop_when_told
+    listen = stop_on_signals if child is None else child.stop_on_request
     with listen(note_and_stop, describe):
         start()
         if asked.is_set():
@@ -311,14 +311,14 @@ def _import(module_name: str) -> ModuleType:
         raise _import_failure(module_name, repr(error), error) from error
 
 
-def _import_failure(module_name: str, told: str, error: Exception) -> click.UsageError:
+def _import_failure(module_name: str, message: str, error: Exception) -> click.UsageError:
     """Say at which line of which file the import ended, and how to see the whole traceback."""
     lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__) if frame.name == "<module>"]
     if isinstance(error, SyntaxError) and error.filename:
-        told, lines = f"{type(error).__name__}: {error.msg}", [(error.filename, error.lineno)]
+        message, lines = f"{type(error).__name__}: {error.msg}", [(error.filename, error.lineno)]
     where = "{}, line {}: ".format(*lines[-1]) if lines else ""
     hint = f"python -c 'import {module_name}' shows the whole traceback"
-    return click.UsageError(f"{module_name} can't be imported: {where}{told}; {hint}")
+    return click.UsageError(f"{module_name} can't be imported: {where}{message}; {hint}")
 
 
 @command("scheduler", "jobboard --board sqlite:///jobs.db scheduler", "jobboard scheduler --label clock-1")

@@ -47,7 +47,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, **w
         board = session.board()
         found = find_job(board, job)
         board.release(found, by=by, reason=note)
-        _tell(session, board, found, "is released")
+        _report(session, board, found, "is released")
     else:
         change_selected(session, "release", "released", partial(release_all, by=by, reason=note), job=job, **which)
 
@@ -93,7 +93,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
         board = session.board()
         found = find_job(board, job)
         board.trash(found, by=by, reason=trashed_by_operator(note))
-        _tell(session, board, found, "is in the trash")
+        _report(session, board, found, "is in the trash")
     else:
         change_selected(session, "trash", "trashed", partial(trash_all, by=by, reason=note), job=job, **which)
 
@@ -185,8 +185,8 @@ def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     from jobboard.quiet import set_quiet
 
     set_quiet(board, chosen, not off)
-    told = {"conductors": chosen, "quiet": not off}
-    session.output.report(told, "\n".join(f"{name} will {what} within 10 s" for name in chosen))
+    answer = {"conductors": chosen, "quiet": not off}
+    session.output.report(answer, "\n".join(f"{name} will {what} within 10 s" for name in chosen))
 
 
 @command("check", "jobboard check", "jobboard check --repair")
@@ -248,7 +248,7 @@ def _migrate(session: Session, what: str) -> None:
     session.output.report(data, f"the {what} is {migration.now}{text}{mended}")
 
 
-def _tell(session: Session, board: JobBoard, job: Job, what: str) -> None:
+def _report(session: Session, board: JobBoard, job: Job, what: str) -> None:
     if session.output.json:
         session.output.data(row_of(board.get(job.uuid)))
     session.output.say(f"{job.uuid} {what}")

@@ -110,11 +110,11 @@ def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool
         outcome = import_jobs(board, found.postings, step, dry_run=dry_run)
     refused = found.refused + outcome.refused
     done = "importable" if dry_run else "imported"
-    told = f"{count(outcome.posted, 'job')} {done}"
-    told += f"; {outcome.there} known to the board already" if outcome.there else ""
-    told += f"; {found.others} in other states left out" if found.others else ""
+    summary = f"{count(outcome.posted, 'job')} {done}"
+    summary += f"; {outcome.there} known to the board already" if outcome.there else ""
+    summary += f"; {found.others} in other states left out" if found.others else ""
     data = {done: outcome.posted, "there": outcome.there, "left_out": found.others, "refused": refused}
-    session.output.report(data, told)
+    session.output.report(data, summary)
     tell_refused(session, refused)
 
 

@@ -56,7 +56,7 @@ def add(
     first = None if next_run_time is None else moment_of("--next-run-time", next_run_time)
     schedule = Schedule(id=id, job=job, paused=paused, **fields)
     board = session.board(create=True)
-    _tell(session, board.schedules.add(schedule, if_exists, next_run_time=first))
+    _report(session, board.schedules.add(schedule, if_exists, next_run_time=first))
     _warn_of_unhandled(session, board, job)
 
 
@@ -76,7 +76,7 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
         raise click.UsageError("say what to change")
     board = session.board()
     schedule = board.schedules.modify(id, **fields)
-    _tell(session, schedule)
+    _report(session, schedule)
     _warn_of_unhandled(session, board, schedule.job)
 
 
@@ -96,7 +96,7 @@ def pause(session: Session, id: str | None, every: bool, note: str | None) -> No
     """Pause a schedule: it is not due until it is resumed; with --all no scheduler posts anything."""
     _check_one_or_all(id, every)
     if id is not None:
-        _tell(session, session.board().schedules.pause(id, note))
+        _report(session, session.board().schedules.pause(id, note))
         return
     session.board().schedules.pause_all(note)
     session.output.report({"all_paused": True}, "all schedulers are paused")
@@ -113,7 +113,7 @@ def resume(session: Session, id: str | None, every: bool) -> None:
     """
     _check_one_or_all(id, every)
     if id is not None:
-        _tell(session, session.board().schedules.resume(id))
+        _report(session, session.board().schedules.resume(id))
         return
     session.board().schedules.resume_all()
     session.output.report({"all_paused": False}, "schedulers post again")
@@ -168,7 +168,7 @@ def _warn_of_unhandled(session: Session, board: JobBoard, job: str) -> None:
         session.output.warn(f"no conductor that is alive has a handler for {job!r}")
 
 
-def _tell(session: Session, schedule: Schedule) -> None:
+def _report(session: Session, schedule: Schedule) -> None:
     next_fire_time = schedule.next_fire_time
     zone = zone_of(schedule.trigger)
     when = f"next at {in_zone(next_fire_time, zone).isoformat()}" if next_fire_time else schedule.state

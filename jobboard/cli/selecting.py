@@ -10,7 +10,7 @@ import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
-from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of, told
+from jobboard.operate.bulk import Outcome, Step, Target, of_what, summary_of, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -168,7 +168,7 @@ def change_selected(
     data = {done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
-    output.report(data, told(targets, done, outcome))
+    output.report(data, summary_of(targets, done, outcome))
     tell_refused(session, outcome.refused)
 
 

@@ -55,11 +55,11 @@ class ChildProcess:
         self._pipe = pipe
 
     @contextmanager
-    def stop_when_told(self, stop: Callable[[], object], report: Callable[[], object] | None) -> Iterator[None]:
+    def stop_on_request(self, stop: Callable[[], object], report: Callable[[], object] | None) -> Iterator[None]:
         """As :func:`~jobboard.conductor.stop_on_signals`, but for the process above; it kills what ends at once."""
         if report is not None:
             signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=report, daemon=True).start())
-        threading.Thread(target=self._listen, args=(stop,), name="jobboard-told", daemon=True).start()
+        threading.Thread(target=self._listen, args=(stop,), name="jobboard-signals", daemon=True).start()
         yield
 
     def _listen(self, stop: Callable[[], object]) -> None:
@@ -76,7 +76,7 @@ class Supervisor:
 
     def __init__(self, number: int) -> None:
         self._processes = [Process(index) for index in range(number)]
-        self._told: list[int] = []
+        self._signals: list[int] = []
         self._status = 0
 
     def run(self) -> ChildProcess:
@@ -89,7 +89,7 @@ class Supervisor:
         # The parent may have ignored SIGCHLD, and then nobody could wait for a child.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
-        while not (self._told and all(process.pid is None for process in self._processes)):
+        while not (self._signals and all(process.pid is None for process in self._processes)):
             if (child := self._start_due()) is not None:
                 from jobboard.conductor.signals import ignore, not_in_children
 
@@ -99,7 +99,7 @@ class Supervisor:
                 return child
             got = signal.sigtimedwait(wanted, _POLL)
             if got is not None and got.si_signo in stopping:
-                self._tell(got.si_signo)
+                self._pass_on(got.si_signo)
             elif got is not None and got.si_signo == signal.SIGUSR1:
                 for process in self._processes:
                     if process.pid is not None:
@@ -111,7 +111,7 @@ class Supervisor:
         """Start the processes that are to run and don't; return something in a new process only."""
         now = time.monotonic()
         for process in self._processes:
-            if process.pid is None and now >= process.start_at and not self._told:
+            if process.pid is None and now >= process.start_at and not self._signals:
                 try:
                     child = self._start(process)
                 except OSError as error:
@@ -143,15 +143,15 @@ class Supervisor:
                 os.close(other.pipe)
         return ChildProcess(process.number, theirs)
 
-    def _tell(self, number: int) -> None:
-        self._told.append(number)
-        at_once = len(self._told) > 1 and number != signal.SIGHUP
+    def _pass_on(self, number: int) -> None:
+        self._signals.append(number)
+        at_once = len(self._signals) > 1 and number != signal.SIGHUP
         if at_once:
             self._status = 128 + number
         for process in self._processes:
             if process.pid is None:
                 continue
-            if len(self._told) == 1:
+            if len(self._signals) == 1:
                 os.close(process.pipe)
             elif at_once:
                 # It may be frozen, or its handlers may hold the interpreter.
@@ -164,7 +164,7 @@ class Supervisor:
             pid, status = os.waitpid(process.pid, os.WNOHANG)
             if pid:
                 process.pid = None
-                if not self._told:
+                if not self._signals:
                     os.close(process.pipe)
                 code = os.waitstatus_to_exitcode(status)
                 if code == EXIT_MAX_JOBS:
@@ -176,7 +176,7 @@ class Supervisor:
                 self._ended(process, f"conductor process {pid} ended with {how}", code)
 
     def _ended(self, process: Process, what: str, code: int) -> None:
-        if self._told:
+        if self._signals:
             self._status = self._status or (code if code >= 0 else 128 - code)
             return
         now = time.monotonic()
@@ -185,7 +185,7 @@ class Supervisor:
         if code == _USAGE or process.short_lives > _MAX_SHORT_LIVES:
             logger.error("%s; all are stopped", what)
             self._status = code if code > 0 else 1
-            self._tell(signal.SIGTERM)
+            self._pass_on(signal.SIGTERM)
             return
         delay = min(_FIRST_DELAY * 2 ** max(0, process.short_lives - 1), _MAX_DELAY)
         logger.warning("%s; another one starts in %g s", what, delay)

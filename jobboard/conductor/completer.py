@@ -83,7 +83,7 @@ class Completer:
     @property
     def refused(self) -> list[dict[str, Any]]:
         """The ends that the store goes on to refuse: of each the job's uuid and name, the seconds, and the error."""
-        return self._unsent.told()
+        return self._unsent.reported()
 
     def _run(self) -> None:
         with lock_wait(0.0):

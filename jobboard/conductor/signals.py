@@ -60,13 +60,13 @@ def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | N
         elif number != signal.SIGHUP:
             os._exit(128 + number)
 
-    def tell(_number: int, _frame: FrameType | None) -> None:
+    def on_user_signal(_number: int, _frame: FrameType | None) -> None:
         if report is not None:
             threading.Thread(target=report, name="jobboard-report", daemon=True).start()
 
     numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, not_in_children(handle)) for number in numbers}
-    before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, tell)
+    before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, on_user_signal)
     try:
         yield
     finally:

@@ -79,7 +79,7 @@ class UnsentEnds:
             self._slots.set_unsent(len(self._ends))
             self._changed.notify()
 
-    def told(self) -> list[dict[str, Any]]:
+    def reported(self) -> list[dict[str, Any]]:
         """Return those that operators are told of, for how long each could not be sent, and why; the oldest first."""
         with self._lock:
             return [end.view() for end in self._ends if end.refusals >= TOLD_AFTER][:MAX_TOLD]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from jobboard.operate.bulk import Action, Outcome, Target, told
+from jobboard.operate.bulk import Action, Outcome, Target, summary_of
 from jobboard.operate.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -91,4 +91,4 @@ def message_of(action: Action, targets: Sequence[Target], outcome: Outcome) -> M
     """Say how many jobs were changed, and why the others were not."""
     tone = "good" if not outcome.refused else "warn" if outcome.done else "bad"
     more = max(0, len(outcome.refused) - _MAX_LINES)
-    return Message(tone, f"{told(targets, action.done, outcome)}.", tuple(outcome.refused[:_MAX_LINES]), more)
+    return Message(tone, f"{summary_of(targets, action.done, outcome)}.", tuple(outcome.refused[:_MAX_LINES]), more)

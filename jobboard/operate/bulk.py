@@ -69,7 +69,7 @@ def of_what(targets: Sequence[Target]) -> str:
     return f"{number} ({', '.join(names)})"
 
 
-def told(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
+def summary_of(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
     """Return what has become of them, but for why some were refused: ``2 of 3 jobs (2 resize, 1 mail) restored``.
 
     :param done: what those that were changed now are, such as ``restored``.

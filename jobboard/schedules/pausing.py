@@ -52,8 +52,8 @@ def step_to_resume(before: ScheduleRow) -> ScheduleStep:
 
 
 def _step(before: ScheduleRow | None, row: ScheduleRow | None, reason: str) -> ScheduleStep:
-    told = ScheduleEvent(EventKind.SCHEDULED, None, None, PAUSE_ID, reason)
-    return ScheduleStep(PAUSE_ID, None if before is None else before.version, row, (), (told,))
+    event = ScheduleEvent(EventKind.SCHEDULED, None, None, PAUSE_ID, reason)
+    return ScheduleStep(PAUSE_ID, None if before is None else before.version, row, (), (event,))
 
 
 def unpack_pause(row: ScheduleRow) -> SchedulersPaused:

@@ -210,20 +210,20 @@ def step_with(
     if schedule.max_instances is not None:
         progress.live += [posting.uuid for posting in postings]
     row = _row_of(schedule, progress, now)
-    told = tuple(_told(schedule, record) for record in records)
-    return ScheduleStep(schedule.id, stored.version, row, tuple(postings), told)
+    events = tuple(_event_of(schedule, record) for record in records)
+    return ScheduleStep(schedule.id, stored.version, row, tuple(postings), events)
 
 
 def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
     """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
-    told = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
-    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (told,))
+    event = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
+    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (event,))
 
 
 def removal_of(row: ScheduleRow) -> ScheduleStep:
     """Return the step that deletes a schedule."""
-    told = ScheduleEvent(EventKind.UNSCHEDULED, None, None, row.id)
-    return ScheduleStep(row.id, row.version, None, (), (told,))
+    event = ScheduleEvent(EventKind.UNSCHEDULED, None, None, row.id)
+    return ScheduleStep(row.id, row.version, None, (), (event,))
 
 
 def quarantine(stored: Stored, fault: str, now: float) -> ScheduleStep:
@@ -236,9 +236,9 @@ def quarantine(stored: Stored, fault: str, now: float) -> ScheduleStep:
 
 def quarantine_unreadable(row: ScheduleRow, fault: str) -> ScheduleStep:
     """Return the step that does so with a schedule that can't be decoded, and keeps its bytes."""
-    told = ScheduleEvent(EventKind.FAILED, None, None, row.id, fault)
+    event = ScheduleEvent(EventKind.FAILED, None, None, row.id, fault)
     quarantined = replace(row, version=_new_version(), next_at=None)
-    return ScheduleStep(row.id, row.version, quarantined, (), (told,))
+    return ScheduleStep(row.id, row.version, quarantined, (), (event,))
 
 
 def _row_of(schedule: Schedule, progress: Progress, now: float) -> ScheduleRow:
@@ -252,7 +252,7 @@ def _new_version() -> str:
     return os.urandom(16).hex()
 
 
-def _told(schedule: Schedule, record: FireRecord) -> ScheduleEvent:
+def _event_of(schedule: Schedule, record: FireRecord) -> ScheduleEvent:
     when = "" if record.fire_time is None else _written(record.fire_time)
     if record.count > 1:
         when = f"{record.count} fire times up to {when}"

@@ -29,10 +29,10 @@ def show(view: View) -> Response:
     """Show who is registered, and who holds how many of the first claimed jobs."""
     answers, board = answers_of(view), view.board
     entities = answers.get("entities", board.entities)
-    told = answers.get("quiet", lambda: quiet_ones(board))
+    quiet = answers.get("quiet", lambda: quiet_ones(board))
     owners = answers.get("owners", lambda: holdings(_claimed(board)), 5.0)
     wanted = view.typed("q").lower()
-    found = [_row(entity, told) for entity in entities if wanted in entity.name.lower()]
+    found = [_row(entity, quiet) for entity in entities if wanted in entity.name.lower()]
     found.sort(key=lambda row: (not row["stuck"], not row["alive"], row["kind"], row["name"]))
     known = {entity.name: entity.alive for entity in entities}
     shown = [row | {"alive": known.get(row["owner"])} for row in owners if wanted in row["owner"].lower()]
@@ -90,7 +90,7 @@ def _targets_of(board: JobBoard, owner: str) -> list[Target]:
     return targets_of(islice((job for job in _claimed(board) if job.record.owner == owner), _MAX_RELEASED))
 
 
-def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
+def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
     metadata = entity.metadata
     return {
         "kind": entity.kind,
@@ -109,7 +109,7 @@ def _row(entity: Entity, told: frozenset[str]) -> dict[str, Any]:
         "fault": metadata.get("fault"),
         "healthy": metadata.get("healthy") is not False,
         "is_quiet": is_quiet(entity),
-        "will_be_quiet": entity.name in told,
+        "will_be_quiet": entity.name in quiet,
         "names": sorted(names_of(entity)),
     }
 

@@ -73,8 +73,8 @@ def error_of(error: BaseException) -> TaskError:
     """Return an exception as Django shows it; of what :class:`~jobboard.Broken` was raised from, that."""
     shown = error.__cause__ if isinstance(error, Broken) and error.__cause__ else error
     kind = type(shown)
-    told = traceback_of(shown, shown.__traceback__)
-    return TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=told)
+    trace = traceback_of(shown, shown.__traceback__)
+    return TaskError(exception_class_path=f"{kind.__module__}.{kind.__qualname__}", traceback=trace)
 
 
 def checkpoint_with(earlier: Any, error: BaseException, token: int | None) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def _noted(checkpoint: Any) -> list[dict[str, Any]]:
 def _errors_of(record: Record, claims: Sequence[HistoryEntry]) -> list[TaskError]:
     noted = _noted(record.checkpoint)
     errors = [TaskError(exception_class_path=e["exception_class_path"], traceback=e["traceback"]) for e in noted]
-    told = bool(noted) and (not claims or noted[-1]["token"] == claims[-1].token)
-    if record.state is JobState.TRASHED and not told:
+    is_noted = bool(noted) and (not claims or noted[-1]["token"] == claims[-1].token)
+    if record.state is JobState.TRASHED and not is_noted:
         # No run could note it: its worker died, or somebody put the job aside.
         why = record.reason or record.last_error or "it was put aside"
         errors.append(TaskError(exception_class_path="jobboard.errors.JobBoardError", traceback=why))

@@ -77,8 +77,8 @@ def _parts(_context: click.Context, _parameter: click.Parameter, texts: Sequence
     return [part.strip() for text in texts for part in text.split(",")] or None
 
 
-def _list_option(name: str, metavar: str, told: str) -> click.Option:
-    return click.Option([name], multiple=True, metavar=metavar, callback=_parts, help=told)
+def _list_option(name: str, metavar: str, help_text: str) -> click.Option:
+    return click.Option([name], multiple=True, metavar=metavar, callback=_parts, help=help_text)
 
 
 @extended(
