@@ -238,20 +238,20 @@ def test_what_happens_is_shown_while_it_happens(board: JobBoard, uri: str, start
     posted = [board.post("resize").uuid]
     watch = start("--board", uri, "--name", board.name, "--json", "watch")
     assert watch.stdout is not None
-    heard: list[str] = []
+    received: list[str] = []
 
-    def is_heard() -> bool:
+    def is_received() -> bool:
         """Nobody says when the watcher has begun to listen; it says on the same pipe that nothing is on disk."""
         posted.append(board.post("resize").uuid)
         while select.select([watch.stdout], [], [], 0.2)[0]:
             line = watch.stdout.readline()
             if line.startswith("{"):
-                heard.append(json.loads(line)["uuid"])
+                received.append(json.loads(line)["uuid"])
                 return True
         return False
 
-    eventually(is_heard, 30)
-    assert heard[0] in posted
+    eventually(is_received, 30)
+    assert received[0] in posted
 
 
 def test_a_board_that_is_not_there_is_one_line_and_status_3() -> None:

@@ -88,15 +88,15 @@ def claimed(board: JobBoard) -> Job:
     return eventually(lambda: answered(lambda: board.claim_next("alice", expiry=600.0)))[0]
 
 
-def hears_of_posts(board: JobBoard, heard: list[str | None]) -> None:
-    """Post until whoever listens has heard of one of these posts."""
+def hears_of_posts(board: JobBoard, received: list[str | None]) -> None:
+    """Post until the listener has received one of these posts."""
     posted: set[str | None] = set()
 
-    def is_heard() -> bool:
+    def is_received() -> bool:
         posted.add(board.post("write").uuid)
-        return not posted.isdisjoint(heard)
+        return not posted.isdisjoint(received)
 
-    eventually(is_heard)
+    eventually(is_received)
 
 
 def test_clients_go_on_with_a_server_that_went_back_to_a_copy(
@@ -107,13 +107,13 @@ def test_clients_go_on_with_a_server_that_went_back_to_a_copy(
     back_up(server, tmp_path / "copy")
     answered(producer.stats)
     answered(worker.stats)
-    heard: list[str | None] = []
-    worker.subscribe(lambda event: heard.append(event.uuid), ["POSTED"])
+    received: list[str | None] = []
+    worker.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
     for _ in range(30):
         worker.consume(answered(lambda: producer.post("resize")) and worker.claim_next("alice")[0], "alice")
     producer.post("resize")
     [late] = worker.claim_next("alice", expiry=600.0)
-    eventually(lambda: len(heard) == 31)
+    eventually(lambda: len(received) == 31)
     found: list[str] = []
     waiting = threading.Thread(target=lambda: found.append(answered(lambda: next(worker.wait(100, ["rotate"])).uuid)))
     waiting.start()
@@ -122,8 +122,8 @@ def test_clients_go_on_with_a_server_that_went_back_to_a_copy(
     again = answered(lambda: producer.post("rotate"))
     waiting.join(60)
     assert found == [again.uuid]
-    # Whoever listens hears of the next change, and not only once the server has come as far as it was.
-    hears_of_posts(producer, heard)
+    # The listener receives the next change, and does not wait until the server has come as far as it was.
+    hears_of_posts(producer, received)
     with pytest.raises(ClaimLost):
         worker.consume(late, "alice")
     assert answered(lambda: worker.claim_next("alice", ["resize"])) == [kept]
@@ -138,14 +138,14 @@ def test_a_board_that_is_younger_than_the_copy_shares_nothing_with_another(
     back_up(server, tmp_path / "copy")
     young = new_board("young")
     young.post("resize")
-    heard: list[str | None] = []
-    young.subscribe(lambda event: heard.append(event.uuid), ["POSTED"])
+    received: list[str | None] = []
+    young.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
     restore(server, tmp_path / "copy")
     other = new_board("other")
     posted = answered(lambda: young.post("resize"))
     assert list(other.iterjobs()) == []
     assert list(young.iterjobs()) == [posted]
-    hears_of_posts(young, heard)
+    hears_of_posts(young, received)
     assert next(new_board("young").iterjobs()) == posted
 
 
@@ -212,11 +212,11 @@ def test_listeners_go_on_after_a_dump_was_loaded_under_them(
     options = f"--no-defaults --ssl=0 --host={HOST} --port={server.port} --user=root jobs"
     dump, load = (command.format(uri=server.uri, options=options).split() for command in _DUMP[store])
     copy = subprocess.run(dump, check=True, stdout=subprocess.PIPE).stdout
-    heard: list[str | None] = []
-    board.subscribe(lambda event: heard.append(event.uuid), ["POSTED"])
+    received: list[str | None] = []
+    board.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
     # So many that the journal does not come as far again while this test waits.
     board.post_many([Posting("resize")] * 10_000)
-    hears_of_posts(board, heard)
+    hears_of_posts(board, received)
     subprocess.run(load, input=copy, check=True, stdout=subprocess.DEVNULL)
     assert list(board.iterjobs()) == []
-    hears_of_posts(board, heard)
+    hears_of_posts(board, received)

@@ -41,7 +41,7 @@ class Guarded(Protocol):
         ...
 
     @property
-    def heard(self) -> bytes:
+    def received(self) -> bytes:
         """What clients said to whoever showed the last certificate, as far as this is known."""
         ...
 
@@ -72,8 +72,8 @@ class Fronted:
         return self._uri.format(where=f"{HOST}:{port}", ca=self._folder / "ca.pem")
 
     @property
-    def heard(self) -> bytes:
-        return b"" if self._front is None else self._front.heard
+    def received(self) -> bytes:
+        return b"" if self._front is None else self._front.received
 
     def _close(self) -> None:
         front, self._front = self._front, None
@@ -88,7 +88,7 @@ class Fronted:
 class OwnTls:
     """An SQL server, whose protocol begins without TLS: it reads its certificate again when told to."""
 
-    heard = b""
+    received = b""
 
     def __init__(self, server: Any, owner: int | str, folder: Path, uri: str, reload: str, off: dict[str, str]) -> None:
         self._server, self._owner, self._folder = server, owner, folder
@@ -178,7 +178,7 @@ def test_an_impostor_is_refused_and_told_nothing(guarded: Guarded, certificate: 
     said = eventually(lambda: refusal(uri))
     assert PASSWORD not in said
     assert re.search("certificate|SSL|TLS|Timeout", said)
-    assert guarded.heard == b""
+    assert guarded.received == b""
 
 
 def test_only_a_plain_word_lets_an_impostor_pass_and_it_is_warned_of(

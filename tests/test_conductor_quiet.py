@@ -31,7 +31,7 @@ def conductor(board: JobBoard) -> Iterator[Conductor]:
     conductor.stop(timeout=10)
 
 
-def hear(conductor: Conductor) -> None:
+def receive(conductor: Conductor) -> None:
     """Let it register now, not within 10 seconds."""
     assert conductor._run is not None
     conductor._run._heartbeat.register_again()
@@ -48,7 +48,7 @@ def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(
 ) -> None:
     assert board.post("a").wait(20)
     assert f"{conductor.who} will claim no more" in jobboard("quiet", "worker@")
-    hear(conductor)
+    receive(conductor)
     eventually(lambda: is_quiet(board, conductor), 20)
     assert conductor.healthy
     # Its claimer has left the last wait, and begins no other one.
@@ -69,18 +69,18 @@ def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(
     assert as_json(jobboard("quiet", "--off", conductor.who, "--json")) == {
         "conductors": [conductor.who], "quiet": False,
     }  # fmt: skip
-    hear(conductor)
+    receive(conductor)
     assert last.wait(20)
 
 
 def test_one_that_waits_stops_to_wait_and_tells_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It registers when it hears something, and not by itself while this runs.
+    # It registers when it receives something, and not by itself while this runs.
     monkeypatch.setattr("jobboard.board.renewer._MAX_INTERVAL", 3600.0)
     with fetch("work", f"memory://{uuid.uuid4().hex}") as board, conducting(board, handlers, expiry=1e5) as conductor:
         eventually(lambda: conductor._run._claimer._waiter is not None)
         for quiet in (True, False):
             set_quiet(board, [conductor.who], quiet)
-            hear(conductor)
+            receive(conductor)
             eventually(lambda quiet=quiet: is_quiet(board, conductor) is quiet)
             eventually(lambda quiet=quiet: (conductor._run._claimer._waiter is None) is quiet)
 
@@ -88,7 +88,7 @@ def test_one_that_waits_stops_to_wait_and_tells_it_at_once(monkeypatch: pytest.M
 def test_its_handlers_go_on(jobboard: Run, board: JobBoard) -> None:
     def wait(job: object) -> str:
         eventually(lambda: quiet_ones(board) == {slow.who}, 20)
-        hear(slow)
+        receive(slow)
         eventually(lambda: is_quiet(board, slow), 20)
         return "done"
 
@@ -111,7 +111,7 @@ def test_a_book_that_cannot_be_decoded_harms_no_conductor(board: JobBoard, condu
     with pytest.raises(BoardUnavailable, match="can't be decoded"):
         quiet_ones(board)
     (before,) = board.entities()
-    hear(conductor)
+    receive(conductor)
     eventually(lambda: (board.entities()[0].last_seen or 0) > before.last_seen, 20)
     assert board.post("a").wait(20)
 

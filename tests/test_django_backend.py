@@ -14,7 +14,7 @@ from django.db import connections, transaction
 from django.test import override_settings
 from django_site import tasks
 from django_site.models import Order
-from helpers.django_fixtures import backend, board, heard, migrated, site
+from helpers.django_fixtures import backend, board, migrated, received, site
 
 from jobboard import AlreadyPosted, InvalidPosting, JobBoard, JobPriority, JobState
 from jobboard.contrib.django import JobBoardBackend, JobBoardTask
@@ -44,7 +44,7 @@ def test_it_has_every_capability(backend: JobBoardBackend) -> None:
 
 @pytest.mark.parametrize("task", [tasks.add, tasks.add_async])
 def test_an_enqueued_task_is_ready(backend: JobBoardBackend, task: Task) -> None:
-    with heard(task_enqueued) as told:
+    with received(task_enqueued) as told:
         result = task.enqueue(1, right=3)
     assert told == [(JobBoardBackend, result.id, "READY")]
     assert uuid.UUID(result.id).version == 7
@@ -240,7 +240,7 @@ def test_the_first_use_of_a_board_may_be_in_a_transaction_that_writes(backend: J
 
 
 def test_a_board_elsewhere_gets_the_task_after_the_commit(migrated: None) -> None:
-    with site(uri="memory://elsewhere") as backend, heard(task_enqueued) as told:
+    with site(uri="memory://elsewhere") as backend, received(task_enqueued) as told:
         board = backend.site.board()
         with transaction.atomic():
             result = tasks.add.enqueue(1)

@@ -12,7 +12,7 @@ import pytest
 from django.db import connections
 from django_site import tasks
 from django_site.models import Order
-from helpers.django_fixtures import backend, board, heard, migrated, run, site, working
+from helpers.django_fixtures import backend, board, migrated, received, run, site, working
 
 from jobboard import JobBoard, JobState
 from jobboard.contrib.django import JobBoardBackend
@@ -24,7 +24,7 @@ __all__ = ["backend", "board", "migrated"]
 
 @pytest.mark.parametrize("task", [tasks.add, tasks.add_async])
 def test_a_task_runs(board: JobBoard, task: Task) -> None:
-    with heard(task_started) as started, heard(task_finished) as finished:
+    with received(task_started) as started, received(task_finished) as finished:
         result = task.enqueue(1, right=2)
         run(board, result)
     assert (result.status, result.return_value, result.is_finished) == (TaskResultStatus.SUCCESSFUL, 3, True)
@@ -61,7 +61,7 @@ def test_a_task_gets_its_context(board: JobBoard) -> None:
     ],
 )
 def test_a_task_fails(board: JobBoard, task: Task, kind: type, text: str) -> None:
-    with heard(task_finished) as finished:
+    with received(task_finished) as finished:
         result = task.enqueue()
         run(board, result)
     assert (result.status, result.is_finished) == (TaskResultStatus.FAILED, True)
@@ -89,7 +89,7 @@ def test_a_result_that_cannot_be_kept_fails_the_task_at_once(migrated: None, tas
 def test_a_task_that_failed_is_tried_again(migrated: None) -> None:
     from jobboard import Backoff
 
-    with site(max_attempts=3, backoff=Backoff(first=0)) as backend, heard(task_finished) as finished:
+    with site(max_attempts=3, backoff=Backoff(first=0)) as backend, received(task_finished) as finished:
         once, ever, final = tasks.fail_once.enqueue(), tasks.fail.enqueue("ever"), tasks.give_up.enqueue()
         run(backend.site.board(), once, ever, final)
     assert (once.return_value, once.attempts, len(once.errors)) == (2, 2, 1)

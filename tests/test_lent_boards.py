@@ -74,14 +74,14 @@ def test_the_conductor_works_on_whatever_a_handler_closes(
 
 
 def test_a_stream_of_another_handler_goes_on(board: JobBoard) -> None:
-    handlers, listens, heard = Handlers(max_attempts=1), threading.Event(), list[str]()
+    handlers, listens, received = Handlers(max_attempts=1), threading.Event(), list[str]()
 
     @handlers.handler("listen")
     async def listen(job: AsyncRunningJob) -> None:
         async with job.board.subscribe() as events:
             listens.set()
             async for event in events:
-                heard.append(event.name or "")
+                received.append(event.name or "")
                 if event.name == "last":
                     return
 
@@ -94,7 +94,7 @@ def test_a_stream_of_another_handler_goes_on(board: JobBoard) -> None:
             assert board.post("close").wait(30)
         board.post("last")
         assert listening.wait(30)
-    assert "close" in heard
+    assert "close" in received
 
 
 def test_what_is_lent_is_the_same_for_all_and_closed_with_its_board(board: JobBoard) -> None:

@@ -151,19 +151,19 @@ def test_a_listener_gets_the_kinds_that_it_wants_and_may_raise() -> None:
 
 def listen_on(board: JobBoard) -> None:
     scheduler = Scheduler(board)
-    heard: list[EventKind] = []
+    received: list[EventKind] = []
 
     def fails(event: JobEvent) -> None:
         raise RuntimeError("a listener that fails")
 
-    unsubscribe = [scheduler.subscribe(fails), scheduler.subscribe(lambda event: heard.append(event.kind), _KINDS)]
+    unsubscribe = [scheduler.subscribe(fails), scheduler.subscribe(lambda event: received.append(event.kind), _KINDS)]
     scheduler.start()
     try:
         board.schedules.add(Schedule("once", At(datetime.now(UTC) - timedelta(hours=1)), "write"))
         board.schedules.add(Schedule("late", At(datetime.now(UTC) - timedelta(hours=1)), "write", misfire_grace=1))
         eventually(lambda: board.job_count == 1)
         board.trash(next(board.iterjobs()), by="an operator")
-        eventually(lambda: sorted(heard) == sorted(_KINDS))
+        eventually(lambda: sorted(received) == sorted(_KINDS))
     finally:
         for each in unsubscribe:
             each()

@@ -131,13 +131,13 @@ def test_a_job_tells_what_taskflows_jobs_tell(fetch: Fetch) -> None:
 
 def test_listeners_hear_of_posts_and_removals_by_anybody(fetch: Fetch) -> None:
     board, other = fetch(), fetch()
-    heard: list[tuple[str, str]] = []
-    board.notifier.register(base.POSTED, lambda event, details: heard.append((event, details["job"].name)))
-    board.notifier.register(base.REMOVAL, lambda event, details: heard.append((event, details["job"].name)))
+    received: list[tuple[str, str]] = []
+    board.notifier.register(base.POSTED, lambda event, details: received.append((event, details["job"].name)))
+    board.notifier.register(base.REMOVAL, lambda event, details: received.append((event, details["job"].name)))
     job = other.post("job")
     other.claim(job, "a")
     other.consume(job, "a")
-    assert eventually(lambda: heard == [("POSTED", "job"), ("REMOVAL", "job")])
+    assert eventually(lambda: received == [("POSTED", "job"), ("REMOVAL", "job")])
 
 
 def test_a_registered_entity_is_alive_until_its_board_closes(fetch: Fetch) -> None:

@@ -34,28 +34,28 @@ class Notes(telemetry.Recorder):
     """Writes down all that it hears."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[Any, ...]] = []
+        self.received: list[tuple[Any, ...]] = []
 
     def posted(self, board: str, name: str, outcome: str) -> None:
-        self.heard.append(("posted", board, name, outcome))
+        self.received.append(("posted", board, name, outcome))
 
     def claimed(self, board: str, name: str, waited: float | None) -> None:
-        self.heard.append(("claimed", board, name, waited is not None))
+        self.received.append(("claimed", board, name, waited is not None))
 
     def started(self, job: telemetry.RunningJob) -> None:
-        self.heard.append(("started", job.board_name, job.name, job.attempts))
+        self.received.append(("started", job.board_name, job.name, job.attempts))
 
     def ended(self, job: telemetry.RunningJob, outcome: str, seconds: float) -> None:
-        self.heard.append(("ended", job.board_name, job.name, outcome))
+        self.received.append(("ended", job.board_name, job.name, outcome))
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
-        self.heard.append(("fired", board, schedule_id, jobs))
+        self.received.append(("fired", board, schedule_id, jobs))
 
     @contextlib.contextmanager
     def around(self, job: telemetry.RunningJob) -> Iterator[None]:
-        self.heard.append(("enter", job.name))
+        self.received.append(("enter", job.name))
         yield
-        self.heard.append(("leave", job.name))
+        self.received.append(("leave", job.name))
 
 
 def _fail(*arguments: Any) -> Any:
@@ -108,7 +108,7 @@ def test_a_job_is_heard_of_from_its_post_to_its_end(board: JobBoard, notes: Note
     board.post("resize", key="a")
     board.post("resize", key="a", if_exists="keep")
     worked_off(board, handlers)
-    assert notes.heard == [
+    assert notes.received == [
         ("posted", "main", "resize", "posted"),
         ("posted", "main", "resize", "kept"),
         ("claimed", "main", "resize", True),
@@ -134,7 +134,7 @@ def test_each_kind_of_end_is_told(board: JobBoard, notes: Notes) -> None:
     for name in ("failing", "broken", "later"):
         board.post(name)
     worked_off(board, handlers)
-    ends = [(heard[2], heard[3]) for heard in notes.heard if heard[0] == "ended"]
+    ends = [(received[2], received[3]) for received in notes.received if received[0] == "ended"]
     assert [outcome for name, outcome in ends if name == "failing"] == ["failed", "trashed"]
     assert [outcome for name, outcome in ends if name == "broken"] == ["trashed"]
     assert [outcome for name, outcome in ends if name == "later"] == ["again", "consumed"]
@@ -151,12 +151,12 @@ def test_an_async_handler_runs_inside_the_context(board: JobBoard, notes: Notes,
 
     async def slow(job: Any) -> None:
         await asyncio.sleep(0)
-        notes.heard.append(("inside",))
+        notes.received.append(("inside",))
 
     handlers.add("slow", slow)
     board.post("slow")
     worked_off(board, handlers, executor)
-    around = [heard[0] for heard in notes.heard if heard[0] in ("enter", "inside", "leave")]
+    around = [received[0] for received in notes.received if received[0] in ("enter", "inside", "leave")]
     assert around == ["enter", "inside", "leave"]
 
 
@@ -165,7 +165,7 @@ def test_a_worker_process_tells_of_starts_and_ends(board: JobBoard, notes: Notes
     handlers.add("echo", echo)
     board.post("echo")
     worked_off(board, handlers, "process")
-    assert [heard[0] for heard in notes.heard] == ["posted", "claimed", "started", "ended"]
+    assert [received[0] for received in notes.received] == ["posted", "claimed", "started", "ended"]
 
 
 @pytest.mark.parametrize("recorder", [Faulty, FaultyContext])
@@ -195,7 +195,7 @@ def test_schedules_that_fire_are_told(notes: Notes) -> None:
         board.schedules.add(Schedule("often", Every(seconds=1), "resize"))
         scheduler = Scheduler(board)
         scheduler.start()
-        eventually(lambda: ("fired", "of schedules", "often", 1) in notes.heard)
+        eventually(lambda: ("fired", "of schedules", "often", 1) in notes.received)
         assert scheduler.stop()
 
 

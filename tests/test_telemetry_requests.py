@@ -40,7 +40,7 @@ class Requests(telemetry.Recorder):
     """Writes down each request, and the trace of each post is the same."""
 
     def __init__(self, traceparent: str = "") -> None:
-        self.heard: list[tuple[str, str, int | None]] = []
+        self.received: list[tuple[str, str, int | None]] = []
         self.picked: list[tuple[str, float]] = []
         self._trace = {"traceparent": traceparent}
 
@@ -49,7 +49,7 @@ class Requests(telemetry.Recorder):
 
     def requested(self, board: str, operation: str, outcome: str, seconds: float, size: int | None) -> None:
         assert (board, seconds >= 0) == ("work", True)
-        self.heard.append((operation, outcome, size))
+        self.received.append((operation, outcome, size))
 
     def picked_up(self, job: telemetry.RunningJob, seconds: float) -> None:
         self.picked.append((job.name, seconds))
@@ -88,8 +88,8 @@ def test_each_request_is_told_with_its_operation(board: JobBoard, requests: Requ
     board.save_book(LogBook("journal"))
     board.entities()
     bulk.cancel_all(board, bulk.targets_of(jobs[2:]), lambda number: None, by="ada")
-    heard = [one for one in requests.heard if one[0] not in ("now", "maintenance.tidy")]
-    assert heard == [
+    received = [one for one in requests.received if one[0] not in ("now", "maintenance.tidy")]
+    assert received == [
         ("post", "answered", 3),
         ("claim_next", "answered", 3),
         ("consume", "answered", 2),
@@ -109,7 +109,7 @@ def test_each_try_is_told_with_its_outcome(requests: Requests) -> None:
         lossy.lose("stats", "refused")
         with pytest.raises(BoardUnavailable):
             board.stats()
-    assert requests.heard == [
+    assert requests.received == [
         ("post", "reply_lost", None),
         ("post", "answered", 1),
         ("stats", "unavailable", None),
@@ -118,7 +118,7 @@ def test_each_try_is_told_with_its_outcome(requests: Requests) -> None:
 
 def test_requests_that_nobody_hears_of_are_left_alone() -> None:
     with lossy_board() as (board, lossy):
-        assert client_of(board)._heard(lossy.jobs.stats) == lossy.jobs.stats
+        assert client_of(board)._received(lossy.jobs.stats) == lossy.jobs.stats
 
 
 def test_a_pick_up_is_told_of_the_first_attempt(board: JobBoard, requests: Requests) -> None:

@@ -60,7 +60,7 @@ class Impostor:
     """Takes one connection of libpq's, and hears what it says."""
 
     def __init__(self) -> None:
-        self.heard = b""
+        self.received = b""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -72,7 +72,7 @@ class Impostor:
             connection.settimeout(10)
             for answer in (_NO_TLS, _TELL_ME, b""):
                 said = connection.recv(4096)
-                self.heard += said
+                self.received += said
                 if not said:
                     return
                 connection.sendall(answer)
@@ -80,7 +80,7 @@ class Impostor:
     def stop(self) -> bytes:
         self._thread.join(20)
         self._listener.close()
-        return self.heard
+        return self.received
 
 
 @pytest.fixture

@@ -71,10 +71,10 @@ def test_a_login_that_ran_out_is_renewed(server: EtcdServer, certificates: Path)
         _forget_login(backend)
         board.consume(board.claim_next("alice")[0], "alice")
         _forget_login(backend)
-        heard: list[str] = []
-        board.subscribe(lambda event: heard.append(event.uuid or ""))
+        received: list[str] = []
+        board.subscribe(lambda event: received.append(event.uuid or ""))
         another = board.post("resize")
-        eventually(lambda: heard == [another.uuid])
+        eventually(lambda: received == [another.uuid])
         assert board.get(job.uuid).record.owner == "alice"
 
 

@@ -74,8 +74,8 @@ def is_subscribed(board: JobBoard) -> bool:
 def test_a_lease_that_is_revoked_by_hand_ends_its_claims_at_once(server: EtcdServer, harness: EtcdHarness) -> None:
     board = harness.board()
     other = harness.board(board.name)
-    heard: list[JobEvent] = []
-    board.subscribe(heard.append, [EventKind.EXPIRED])
+    received: list[JobEvent] = []
+    board.subscribe(received.append, [EventKind.EXPIRED])
     job = board.post("resize")
     board.claim(job, "alice", LONG)
     waiting = Waiting(other)
@@ -83,7 +83,7 @@ def test_a_lease_that_is_revoked_by_hand_ends_its_claims_at_once(server: EtcdSer
     server.revoke_all()
     assert waiting.end() == [job.uuid]
     assert time.monotonic() - began < 20
-    eventually(lambda: heard)
+    eventually(lambda: received)
     with pytest.raises(ClaimLost):
         board.consume(job, "alice")
     [again] = other.claim_next("bob", expiry=LONG)
@@ -197,8 +197,8 @@ def test_a_wait_and_its_listeners_survive_a_restart_of_the_server() -> None:
     with EtcdServer() as server, Patient(server.uri) as harness:
         board = harness.board(patience=60.0)
         impatient = harness.board(board.name, patience=0.2)
-        heard: list[JobEvent] = []
-        board.subscribe(heard.append, [EventKind.POSTED])
+        received: list[JobEvent] = []
+        board.subscribe(received.append, [EventKind.POSTED])
         waiting = Waiting(board)
         server.kill()
         eventually(lambda: not board.connected)
@@ -209,7 +209,7 @@ def test_a_wait_and_its_listeners_survive_a_restart_of_the_server() -> None:
         assert board.connected
         job = harness.board(board.name).post("resize")
         assert waiting.end() == [job.uuid]
-        eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+        eventually(lambda: [event.uuid for event in received] == [job.uuid])
 
 
 def test_jobs_and_claims_survive_a_restart_of_the_server() -> None:
@@ -230,8 +230,8 @@ def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer,
     with Proxy((HOST, server.port)) as proxy, EtcdHarness(f"etcd://{HOST}:{proxy.port}/tests") as behind:
         board = behind.board()
         other = harness.board(board.name)
-        heard: list[JobEvent] = []
-        board.subscribe(heard.append, [EventKind.TRASHED])
+        received: list[JobEvent] = []
+        board.subscribe(received.append, [EventKind.TRASHED])
         waiting = Waiting(board)
         proxy.shut()
         proxy.break_all()
@@ -243,7 +243,7 @@ def test_a_watch_that_missed_compacted_revisions_lists_again(server: EtcdServer,
         assert waiting.end()[0] == job.uuid
         eventually(lambda: is_subscribed(board))
         other.trash(job, by="an operator")
-        eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+        eventually(lambda: [event.uuid for event in received] == [job.uuid])
 
 
 def test_a_compaction_beside_a_watch_disturbs_nobody(server: EtcdServer, harness: EtcdHarness) -> None:

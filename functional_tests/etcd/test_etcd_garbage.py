@@ -86,8 +86,8 @@ def spoil(board: JobBoard, place: Callable[[bytes], bool], garbage: bytes = GARB
 @pytest.mark.parametrize("garbage", [GARBAGE, pack([7] * 12)], ids=["bytes", "numbers"])
 @pytest.mark.parametrize("place", PLACES)
 def test_garbage_harms_nobody_else(harness: EtcdHarness, board: JobBoard, place: str, garbage: bytes) -> None:
-    heard: list[str | None] = []
-    board.subscribe(lambda event: heard.append(event.uuid))
+    received: list[str | None] = []
+    board.subscribe(lambda event: received.append(event.uuid))
     spoil(board, PLACES[place], garbage)
     check_that_others_work(harness, board)
 

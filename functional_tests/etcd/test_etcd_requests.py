@@ -293,12 +293,12 @@ def claim_of(board: JobBoard, limit: int = 1) -> list[Any]:
     return board.claim_next("alice", NAMES, limit=limit, expiry=LONG)
 
 
-def heard_of(waiting: JobBoard, post: Callable[[], Job]) -> Job:
-    """Post, and return once a client has heard of it."""
-    heard = threading.Event()
-    unsubscribe = waiting.subscribe(lambda event: heard.set(), {EventKind.POSTED})
+def received_after(waiting: JobBoard, post: Callable[[], Job]) -> Job:
+    """Post, and return once a client has received the event."""
+    received = threading.Event()
+    unsubscribe = waiting.subscribe(lambda event: received.set(), {EventKind.POSTED})
     job = post()
-    assert heard.wait(DEADLINE)
+    assert received.wait(DEADLINE)
     unsubscribe()
     return job
 
@@ -313,7 +313,7 @@ def hear_of_nothing_more(waiting: JobBoard, monkeypatch: pytest.MonkeyPatch) -> 
 def test_who_waits_claims_the_only_new_job_without_a_look(
     server: EtcdServer, board: JobBoard, waiting: JobBoard
 ) -> None:
-    posted = heard_of(waiting, lambda: board.post("resize", details={"n": 1}))
+    posted = received_after(waiting, lambda: board.post("resize", details={"n": 1}))
     jobs: list[Any] = []
     assert Requests(server).of(lambda: jobs.extend(claim_of(waiting, 5))) == ONE
     token = board.get(posted.uuid).record.token
@@ -325,7 +325,7 @@ def test_who_waits_claims_the_only_new_job_without_a_look(
 def test_who_comes_too_late_for_it_learns_so_in_one_request(
     server: EtcdServer, board: JobBoard, waiting: JobBoard
 ) -> None:
-    heard_of(waiting, lambda: board.post("resize"))
+    received_after(waiting, lambda: board.post("resize"))
     assert len(claim_of(board)) == 1
     jobs: list[Any] = []
     assert Requests(server).of(lambda: jobs.extend(claim_of(waiting))) == ONE
@@ -336,7 +336,7 @@ def test_who_comes_too_late_for_it_learns_so_in_one_request(
 def test_a_better_job_of_which_it_has_not_heard_comes_first(
     board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    low = heard_of(waiting, lambda: board.post("resize", priority="low"))
+    low = received_after(waiting, lambda: board.post("resize", priority="low"))
     hear_of_nothing_more(waiting, monkeypatch)
     high = board.post(name, priority="high")
     assert claim_of(waiting) + claim_of(waiting) == [high, low]
@@ -345,14 +345,14 @@ def test_a_better_job_of_which_it_has_not_heard_comes_first(
 def test_further_jobs_of_which_it_has_not_heard_are_claimed_along(
     board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [heard_of(waiting, lambda: board.post("resize"))]
+    jobs = [received_after(waiting, lambda: board.post("resize"))]
     hear_of_nothing_more(waiting, monkeypatch)
     jobs += [board.post("resize"), board.post("rotate")]
     assert claim_of(waiting, 5) == jobs
 
 
 def test_a_pause_of_which_it_has_not_heard_keeps_the_job(board: JobBoard, waiting: JobBoard) -> None:
-    job = heard_of(waiting, lambda: board.post("resize"))
+    job = received_after(waiting, lambda: board.post("resize"))
     board.pause("resize")
     assert claim_of(waiting) == []
     board.resume("resize")
@@ -362,7 +362,7 @@ def test_a_pause_of_which_it_has_not_heard_keeps_the_job(board: JobBoard, waitin
 def test_a_better_job_whose_delay_is_over_comes_first(
     board: JobBoard, waiting: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    low = heard_of(waiting, lambda: board.post("resize", priority="low"))
+    low = received_after(waiting, lambda: board.post("resize", priority="low"))
     hear_of_nothing_more(waiting, monkeypatch)
     high = board.post("rotate", priority="high", delay=0.01)
     due = board._backend.now() + 2.1

@@ -15,7 +15,7 @@ if TYPE_CHECKING or not os.environ.get("JOBBOARD_WHOLE_CONTRACT"):
     from jobboard.testing.counting import count_cases
 
     class OtherWayContract(EventCases, OutageCases, RetryCases, WaitingCases, Counted):
-        """For another way to the same single server: what is sent and heard, and what a lost line does to it."""
+        """For another way to the same single server: what is sent and received, and what a lost line does to it."""
 
     OtherWayContract.all_cases = count_cases(OtherWayContract)
 else:

@@ -62,14 +62,14 @@ def _of_a_cluster(stack: ExitStack, folder: Path) -> Any:
 
 def _worked(board: JobBoard) -> None:
     """Post, wait, listen, claim and consume."""
-    heard: list[str] = []
-    end = board.subscribe(lambda event: heard.append(str(event.kind)), ["CONSUMED"])
+    received: list[str] = []
+    end = board.subscribe(lambda event: received.append(str(event.kind)), ["CONSUMED"])
     job = board.post("resize", details={"n": 1})
     assert next(iter(board.wait(10))) == job
     [claimed] = board.claim_next("alice", expiry=LONG)
     board.consume(claimed, "alice", {"done": True})
     assert board.get(job.uuid).record.result == {"done": True}
-    eventually(lambda: heard == ["CONSUMED"])
+    eventually(lambda: received == ["CONSUMED"])
     end()
 
 

@@ -85,8 +85,8 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
         jobs = board.post_many([Posting("resize", key=str(n)) for n in range(20)])
         [claimed] = board.claim_next("alice", expiry=LONG)
         # Somebody who only listens sends no requests, by which the others find out.
-        heard: list[str] = []
-        harness.board(board.name).subscribe(lambda event: heard.append(event.uuid or ""), ["POSTED"])
+        received: list[str] = []
+        harness.board(board.name).subscribe(lambda event: received.append(event.uuid or ""), ["POSTED"])
         key = f"{{jobboard:{board.name}}}"
         source, slot = _owner_of(cluster, key)
         target = next(node for node in cluster.nodes if node is not source)
@@ -110,7 +110,7 @@ def test_a_board_follows_its_slot_and_refuses_whole_requests_while_it_moves() ->
         board.consume(claimed, "alice", "done")
         late = board.post("rotate")
         assert next(iter(board.wait(10, ["rotate"]))) == late
-        eventually(lambda: board.post("rotate").uuid in heard)
+        eventually(lambda: board.post("rotate").uuid in received)
 
 
 def test_a_board_is_found_by_the_nodes_that_others_told_of() -> None:

@@ -246,26 +246,26 @@ def test_who_listens_hears_again_soon_after_a_break_that_another_one_noticed_fir
     """redis-py connects again by itself where a request is to be sent, and that connection has no subscriptions."""
     # Before it got its connection, it had paused longer and longer.
     monkeypatch.setattr(subscriber, "_FIRST_PAUSE", LONG)
-    board, heard, told, go_on = behind.board(), list[str | None](), threading.Event(), threading.Event()
+    board, received, told, go_on = behind.board(), list[str | None](), threading.Event(), threading.Event()
     producer = harness.board(board.name)
 
-    def hear(event: JobEvent) -> None:
-        heard.append(event.uuid)
+    def receive(event: JobEvent) -> None:
+        received.append(event.uuid)
         told.set()
         go_on.wait(30)
 
     # In the thread that reads, which does not see the break meanwhile.
     listen = client_of(board).backend.listen
-    listen(hear, frozenset([EventKind.POSTED]))
+    listen(receive, frozenset([EventKind.POSTED]))
     producer.post("resize")
     assert told.wait(30)
     monkeypatch.undo()
     proxy.break_all()
     for _ in range(3):
         with time_limit(0.1), contextlib.suppress(BoardUnavailable):
-            listen(hear, frozenset([EventKind.TRASHED]))
+            listen(receive, frozenset([EventKind.TRASHED]))
     go_on.set()
-    eventually(lambda: producer.post("resize") and len(heard) > 1, every=0.1)
+    eventually(lambda: producer.post("resize") and len(received) > 1, every=0.1)
 
 
 def test_a_lost_wake_up_costs_seconds(behind: RedisHarness, proxy: Proxy, harness: RedisHarness) -> None:

@@ -46,11 +46,11 @@ class OwnerKeys:
         assert self.client.delete(*self.names()) > 0
 
 
-@pytest.fixture(params=["plain", "heard"])
+@pytest.fixture(params=["plain", "received"])
 def board(request: pytest.FixtureRequest, harness: RedisHarness) -> JobBoard:
     """A board whose scripts take the short paths, and one whose scripts take the general ones."""
     board = harness.board()
-    if request.param == "heard":
+    if request.param == "received":
         board.subscribe(lambda event: None, set(EventKind))
     return board
 

@@ -102,13 +102,13 @@ def lead(board: JobBoard, uuids: Sequence[str]) -> Iterator[None]:
 
 
 def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
-    plain, heard = harness.board(), harness.board()
-    heard.subscribe(lambda event: None, set(EventKind))
+    plain, received = harness.board(), harness.board()
+    received.subscribe(lambda event: None, set(EventKind))
     uuids = [str(uuid.uuid4()) for _ in range(11)]
     steps = 0
-    for _ in zip(lead(plain, uuids), lead(heard, uuids), strict=True):
+    for _ in zip(lead(plain, uuids), lead(received, uuids), strict=True):
         steps += 1
-        assert dict(Keys(server, plain).items()) == dict(Keys(server, heard).items())
+        assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
     assert steps == 15
     assert plain.audit() == []
 
@@ -136,7 +136,7 @@ def test_a_post_that_claims_for_a_waiter_writes_the_same_as_a_post_and_a_claim(
     assert written[0] == written[1]
 
 
-@pytest.mark.parametrize("kinds", [set(), set(EventKind)], ids=["plain", "heard"])
+@pytest.mark.parametrize("kinds", [set(), set(EventKind)], ids=["plain", "received"])
 def test_completed_jobs_leave_the_indexes_after_their_retention(
     server: RedisServer, harness: RedisHarness, kinds: set[EventKind]
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_connect_to_what_never_answers_ends_in_time(mute: str, uri: str) -> No
 def test_a_silent_sentinel_or_node_leaves_time_for_the_others(mute: str) -> None:
     with RedisSentinel() as servers:
         uri = servers.uri.replace("redis+sentinel://", f"redis+sentinel://{mute},")
-        board = fetch("heard", uri)
+        board = fetch("received", uri)
         with within(3 + SLACK):
             board.connect(3)
         # The one that answered is asked first from then on.

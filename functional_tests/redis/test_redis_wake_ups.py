@@ -28,7 +28,7 @@ def _nothing(board: JobBoard) -> None:
     pass
 
 
-def _heard(board: JobBoard) -> None:
+def _subscribed(board: JobBoard) -> None:
     board.subscribe(lambda event: None, {EventKind.POSTED})
 
 
@@ -53,7 +53,7 @@ def _paused(name: str | None, delay: float | None = None) -> Callable[[JobBoard]
 
 CHANGES: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]]] = {
     "post": (_nothing, lambda board, _: board.post("resize")),
-    "post that is heard": (_heard, lambda board, _: board.post("resize")),
+    "post that is received": (_subscribed, lambda board, _: board.post("resize")),
     "post many": (_nothing, lambda board, _: board.post_many([Posting("resize") for _ in range(3)])),
     "post for soon": (_nothing, lambda board, _: board.post("resize", delay=SOON)),
     "abandon": (_claimed, lambda board, job: board.abandon(job, "alice")),

@@ -33,8 +33,8 @@ class Proxy:
         self._armed: list[Cut | None] = []
         self._sockets: set[socket.socket] = set()
         self._pairs: list[_Pair] = []
-        self._heard = threading.Event()
-        self._heard.set()
+        self._received = threading.Event()
+        self._received.set()
         #: How many connections were broken.
         self.cuts = 0
         #: Which requests :meth:`cut` means.
@@ -68,10 +68,10 @@ class Proxy:
 
     def silence(self) -> None:
         """Let nothing through to the clients, without a word: a line that is half open."""
-        self._heard.clear()
+        self._received.clear()
 
     def speak(self) -> None:
-        self._heard.set()
+        self._received.set()
 
     def mute(self, those: Callable[[bytes], bool]) -> int:
         """Let nothing more through to the clients on the connections of today that have sent this; return how many."""
@@ -102,7 +102,7 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         _shut(self._listener)
         self._listener.close()
-        self._heard.set()
+        self._received.set()
         self.break_all()
 
     def _accept(self) -> None:
@@ -131,8 +131,8 @@ class Proxy:
         with self._lock:
             return self._armed.pop(0) if self._armed else None
 
-    def wait_until_heard(self) -> None:
-        self._heard.wait()
+    def wait_until_received(self) -> None:
+        self._received.wait()
 
     def forget(self, *ends: socket.socket) -> None:
         with self._lock:
@@ -196,7 +196,7 @@ class _Pair:
     def _replies(self) -> None:
         try:
             while data := self._server.recv(1 << 16):
-                self._proxy.wait_until_heard()
+                self._proxy.wait_until_received()
                 if self.is_muted:
                     continue
                 if self._drops_reply:

@@ -29,7 +29,7 @@ class TlsFront:
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         #: What clients said, decrypted.
-        self.heard = b""
+        self.received = b""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -68,5 +68,5 @@ class TlsFront:
                 if not part:
                     return
                 if source is client:
-                    self.heard += part
+                    self.received += part
                 ways[source].sendall(part)

@@ -73,17 +73,17 @@ def test_a_wait_goes_on_through_a_kill_and_a_restart(site: Site) -> None:
 
 def test_events_are_heard_from_a_replica_that_lacks_the_last_ones(site: Site) -> None:
     """After a failover to it, lines of the journal get numbers that others have had."""
-    board, heard = site.harness.board(patience=60.0), Counter[str]()
-    board.subscribe(lambda event: heard.update([event.uuid]), kinds=["POSTED"])
+    board, received = site.harness.board(patience=60.0), Counter[str]()
+    board.subscribe(lambda event: received.update([event.uuid]), kinds=["POSTED"])
     _number_lines_from(site, 1_000_000)
     first = board.post("resize")
-    eventually(lambda: heard[first.uuid] == 1)
+    eventually(lambda: received[first.uuid] == 1)
     _number_lines_from(site, 1)
     site.server.end_connections()
-    eventually(lambda: heard[insist(lambda: board.post("resize")).uuid] or len(heard) > 1, within=20)
+    eventually(lambda: received[insist(lambda: board.post("resize")).uuid] or len(received) > 1, within=20)
     last = board.post("resize")
-    eventually(lambda: heard[last.uuid] == 1)
-    assert set(heard.values()) == {1}
+    eventually(lambda: received[last.uuid] == 1)
+    assert set(received.values()) == {1}
 
 
 def _number_lines_from(site: Site, number: int) -> None:
@@ -199,15 +199,15 @@ def test_who_listens_while_descriptors_are_used_up_hears_once_there_are_some(
     site: Site, caplog: pytest.LogCaptureFixture, spare: int
 ) -> None:
     board = site.harness.board()
-    producer, heard = site.harness.board(board.name), list[str | None]()
+    producer, received = site.harness.board(board.name), list[str | None]()
     board.stats()
     # It has a connection for requests, and needs another one for what others do.
     with few_descriptors(spare):
-        board.subscribe(lambda event: heard.append(event.uuid))
+        board.subscribe(lambda event: received.append(event.uuid))
         notifier = board._backend.change_notifier  # type: ignore[attr-defined]
         eventually(lambda: notifier._poller is not None or "can't see what other processes do" in caplog.text)
     job = producer.post("resize")
-    eventually(lambda: job.uuid in heard)
+    eventually(lambda: job.uuid in received)
 
 
 @pytest.mark.parametrize("spare", range(3))

@@ -70,8 +70,8 @@ def test_many_posts_notify_seldom_and_once_after_the_last(board: JobBoard, liste
     # What was requested is sent before the board is closed.
     board.close()
     took = time.monotonic() - began
-    heard = len(list(listening.notifies(timeout=0.2)))
-    assert 1 <= heard <= took / NOTIFY_INTERVAL + 2
+    received = len(list(listening.notifies(timeout=0.2)))
+    assert 1 <= received <= took / NOTIFY_INTERVAL + 2
 
 
 def test_a_channel_that_nobody_listens_to_is_seldom_asked_about(

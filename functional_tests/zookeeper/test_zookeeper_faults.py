@@ -100,21 +100,21 @@ def test_a_wait_survives_the_break_of_its_line(
 
 def test_subscriptions_go_on_after_a_break(behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness) -> None:
     board, other = behind.board(), None
-    heard: list[Any] = []
-    board.subscribe(heard.append)
+    received: list[Any] = []
+    board.subscribe(received.append)
     other = harness.board(board.name)
     first = other.post("resize")
-    eventually(lambda: [event.uuid for event in heard] == [first.uuid])
+    eventually(lambda: [event.uuid for event in received] == [first.uuid])
     proxy.break_all()
     second = other.post("resize")
-    eventually(lambda: [event.uuid for event in heard] == [first.uuid, second.uuid])
+    eventually(lambda: [event.uuid for event in received] == [first.uuid, second.uuid])
 
 
 def test_a_board_connects_anew_after_a_fault_that_kazoo_does_not_expect(
     behind: ZooKeeperHarness, proxy: Proxy, harness: ZooKeeperHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    board, heard = behind.board(), list[str | None]()
-    board.subscribe(lambda event: heard.append(event.uuid))
+    board, received = behind.board(), list[str | None]()
+    board.subscribe(lambda event: received.append(event.uuid))
     with client_of(board).waiter() as waiter:
         assert waiter.ready_in() is None
         # One request is lost and the line is not, so the next reply is not that to the oldest request.
@@ -128,7 +128,7 @@ def test_a_board_connects_anew_after_a_fault_that_kazoo_does_not_expect(
             lost.get(timeout=30)
         assert "xids do not match" in caplog.text
         job = harness.board(board.name).post("resize")
-        eventually(lambda: job.uuid in heard, within=60)
+        eventually(lambda: job.uuid in received, within=60)
         waiter.wait(60)
     [claimed] = eventually(lambda: _unless_unavailable(lambda: board.claim_next("alice")), within=60)
     board.consume(claimed, "alice")

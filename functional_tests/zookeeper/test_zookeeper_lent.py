@@ -61,14 +61,14 @@ def test_two_boards_on_a_lent_client_do_not_disturb_each_other(lent: KazooClient
     first, second = fetch("shared", "zookeeper", client=lent), fetch("shared", "zookeeper", client=lent)
     first.connect()
     second.connect()
-    heard: list[JobEvent] = []
-    ends = [board.subscribe(into) for board, into in ((first, lambda event: None), (second, heard.append))]
+    received: list[JobEvent] = []
+    ends = [board.subscribe(into) for board, into in ((first, lambda event: None), (second, received.append))]
     first.post("resize")
-    eventually(lambda: len(heard) == 1)
+    eventually(lambda: len(received) == 1)
     ends[0]()
     first.close()
     job = second.post("resize")
-    eventually(lambda: [event.uuid for event in heard][1:] == [job.uuid])
+    eventually(lambda: [event.uuid for event in received][1:] == [job.uuid])
     second.close()
 
 

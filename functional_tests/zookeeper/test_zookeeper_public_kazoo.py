@@ -83,12 +83,12 @@ def test_claims_stay_when_a_board_closes_and_end_with_the_session(server: ZooKee
 
 def test_a_break_and_a_lost_session_are_survived(behind: ShortSessions, proxy: Proxy, server: ZooKeeperServer) -> None:
     board = behind.board(patience=0.2)
-    heard: list[JobEvent] = []
-    board.subscribe(heard.append, [EventKind.EXPIRED])
+    received: list[JobEvent] = []
+    board.subscribe(received.append, [EventKind.EXPIRED])
     job = board.post("resize")
     board.claim(job, "alice", LONG)
     proxy.shut()
-    eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+    eventually(lambda: [event.uuid for event in received] == [job.uuid])
     with contextlib.suppress(BoardUnavailable):
         board.stats()
     proxy.open_again()

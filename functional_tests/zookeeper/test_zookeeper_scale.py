@@ -124,7 +124,7 @@ def test_who_is_idle_beside_a_thousand_jobs_of_others_sends_only_pings(
         after = requests_of(server, backend)
     finally:
         assert conductor.stop(timeout=10)
-    # A line that is idle says so every now and then: the last thing that the server heard is a ping.
+    # A line that is idle says so every now and then: the last thing that the server received is a ping.
     assert after["lop"] == "PING"
     assert int(after["recved"]) - int(before["recved"]) <= 4.0 / (6.0 / 3 / 2) + 2
 

@@ -153,12 +153,12 @@ def test_a_session_that_the_server_ended_loses_every_claim_and_the_client_works_
 ) -> None:
     board, other = harness.board(), None
     other = harness.board(board.name)
-    heard: list[JobEvent] = []
-    board.subscribe(heard.append, [EventKind.EXPIRED])
+    received: list[JobEvent] = []
+    board.subscribe(received.append, [EventKind.EXPIRED])
     jobs = [board.post("resize") for _ in range(3)]
     claims = board.claim_next("alice", limit=3, expiry=math.inf)
     expire(board, server)
-    eventually(lambda: {event.uuid for event in heard} == {job.uuid for job in jobs})
+    eventually(lambda: {event.uuid for event in received} == {job.uuid for job in jobs})
     assert board.extend_many(claims, "alice", LONG) == [Verdict.LOST] * 3
     for job in claims:
         with pytest.raises(ClaimLost):
@@ -189,12 +189,12 @@ def test_a_line_that_stays_away_loses_the_claims_before_any_server_says_so(
 ) -> None:
     board, other = behind.board(patience=0.2), None
     other = harness.board(board.name)
-    heard: list[JobEvent] = []
-    board.subscribe(heard.append, [EventKind.EXPIRED])
+    received: list[JobEvent] = []
+    board.subscribe(received.append, [EventKind.EXPIRED])
     job = board.post("resize")
     [held] = board.claim_next("alice", expiry=math.inf)
     proxy.shut()
-    eventually(lambda: [event.uuid for event in heard] == [job.uuid])
+    eventually(lambda: [event.uuid for event in received] == [job.uuid])
     assert board.connected is False
     assert board.extend_many([held], "alice", LONG) == [Verdict.LOST]
     # And the others get the job without being told.

@@ -195,13 +195,13 @@ class BackendClient:
         earlier reply was lost; otherwise the outcome stays unknown, whatever the last error says.
         """
         self.check_open()
-        sent = self._heard(primitive)
+        sent = self._recorded(primitive)
         try:
             return sent(*args, **kwargs), False
         except ReplyLost as error:
             return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
 
-    def _heard(self, primitive: Callable[P, T]) -> Callable[P, T]:
+    def _recorded(self, primitive: Callable[P, T]) -> Callable[P, T]:
         """Return a request that is recorded, if a recorder wants that."""
         return recorded(self.name, primitive) if telemetry.is_recorded("requested") else primitive
 
@@ -335,7 +335,7 @@ class BackendClient:
             return
         self._tidied_at = now
         try:
-            if self._heard(self.backend.maintenance.tidy)(_TIDY_BATCH) >= _TIDY_BATCH:
+            if self._recorded(self.backend.maintenance.tidy)(_TIDY_BATCH) >= _TIDY_BATCH:
                 # There is more than one batch; so that no call pays for all of it, a later one goes on.
                 self._tidied_at = now - _TIDY_INTERVAL + _TIDY_AGAIN_INTERVAL
             self._book_sweeper.sweep_when_due()

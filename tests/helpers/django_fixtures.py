@@ -73,7 +73,7 @@ def run(board: JobBoard, *results: TaskResult) -> None:
 
 
 @contextmanager
-def heard(signal: Any) -> Iterator[list[Any]]:
+def received(signal: Any) -> Iterator[list[Any]]:
     """Collect what a signal sends, as pairs of sender and the result's id and status then."""
     found: list[Any] = []
 

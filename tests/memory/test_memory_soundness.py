@@ -236,8 +236,8 @@ def _end_somehow(backend: MemoryBackend, held: JobRow, dice: random.Random) -> b
 
 
 def test_events_of_a_job_come_in_order_from_many_threads(backend: MemoryBackend) -> None:
-    heard: list[JobEvent] = []
-    backend.listen(heard.append, frozenset(EventKind))
+    received: list[JobEvent] = []
+    backend.listen(received.append, frozenset(EventKind))
 
     def work(number: int) -> None:
         for _ in range(100):
@@ -246,7 +246,7 @@ def test_events_of_a_job_come_in_order_from_many_threads(backend: MemoryBackend)
 
     in_threads(6, work)
     by_job: dict[str | None, list[EventKind]] = {}
-    for event in heard:
+    for event in received:
         by_job.setdefault(event.uuid, []).append(event.kind)
     life = [EventKind.POSTED, EventKind.CLAIMED, EventKind.CONSUMED]
     assert len(by_job) == 600

@@ -171,8 +171,8 @@ def test_a_close_wakes_its_own_waiters_and_ends_its_listeners_only(
     other = client_of(backend.board)
     mine, theirs = other.waiter(None), backend.waiter(None)
     closed, going = begin_to_wait(threads, mine), begin_to_wait(threads, theirs)
-    heard: dict[MemoryBackend, list[JobEvent]] = {backend: [], other: []}
-    for client, events in heard.items():
+    received: dict[MemoryBackend, list[JobEvent]] = {backend: [], other: []}
+    for client, events in received.items():
         client.listen(events.append, frozenset(EventKind))
     other.close()
     with pytest.raises(BoardUnavailable):
@@ -182,7 +182,7 @@ def test_a_close_wakes_its_own_waiters_and_ends_its_listeners_only(
             call()
     post(backend)
     going.result(DEADLINE)
-    assert ([event.kind for event in heard[backend]], heard[other]) == ([EventKind.POSTED], [])
+    assert ([event.kind for event in received[backend]], received[other]) == ([EventKind.POSTED], [])
 
 
 def test_nothing_is_left_of_waiters_and_listeners(backend: MemoryBackend) -> None:
@@ -225,31 +225,31 @@ def test_a_listener_that_fails_harms_neither_the_change_nor_the_others(
     def fail(event: JobEvent) -> None:
         raise RuntimeError("a listener's own fault")
 
-    heard: list[EventKind] = []
+    received: list[EventKind] = []
     backend.listen(fail, frozenset(EventKind))
-    backend.listen(lambda event: heard.append(event.kind), frozenset(EventKind))
+    backend.listen(lambda event: received.append(event.kind), frozenset(EventKind))
     job = post(backend)
     claim_next(backend)
     (seen,) = backend.jobs.read([job.uuid])
     assert seen is not None
-    assert (heard, seen.state) == ([EventKind.POSTED, EventKind.CLAIMED], JobState.CLAIMED)
+    assert (received, seen.state) == ([EventKind.POSTED, EventKind.CLAIMED], JobState.CLAIMED)
     assert "a listener failed" in caplog.text
     assert backend.maintenance.audit(False) == []
 
 
 def test_a_listener_that_ends_itself_skips_nobody(backend: MemoryBackend) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     ends: list[Callable[[], None]] = []
 
     def hear_once(event: JobEvent) -> None:
-        heard.append("once")
+        received.append("once")
         ends[0]()
 
     ends.append(backend.listen(hear_once, frozenset(EventKind)))
-    backend.listen(lambda event: heard.append("always"), frozenset(EventKind))
+    backend.listen(lambda event: received.append("always"), frozenset(EventKind))
     post(backend)
     post(backend)
-    assert heard == ["once", "always", "always"]
+    assert received == ["once", "always", "always"]
 
 
 class _NamesThatInterrupt(frozenset[str]):

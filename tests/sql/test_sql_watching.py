@@ -100,18 +100,18 @@ def test_listeners_hear_of_posts_after_a_backup_was_written_into_the_file(path: 
         # So many that the journal does not come as far again while this test waits.
         for _ in range(10):
             backend.jobs.post([posting() for _ in range(1000)])
-        heard: list[str | None] = []
-        unlisten = backend.listen(lambda event: heard.append(event.uuid), EVERY)
+        received: list[str | None] = []
+        unlisten = backend.listen(lambda event: received.append(event.uuid), EVERY)
         last = post(backend).uuid
-        eventually(lambda: last in heard)
+        eventually(lambda: last in received)
         copy.backup(file)
     posted: set[str | None] = set()
 
-    def is_heard() -> bool:
+    def is_received() -> bool:
         posted.add(post(backend).uuid)
-        return not posted.isdisjoint(heard)
+        return not posted.isdisjoint(received)
 
-    eventually(is_heard)
+    eventually(is_received)
     unlisten()
 
 

@@ -88,7 +88,7 @@ def test_its_tokens_grow_as_those_of_any_other_claim(backend: SqliteBackend, pos
     assert plain.sequence > job.sequence
 
 
-def unheard(backend: SqliteBackend, folder: Path) -> None:
+def unannounced(backend: SqliteBackend, folder: Path) -> None:
     """Let no answer arrive."""
     for fifo in folder.glob("*.answers"):
         fifo.unlink()
@@ -98,7 +98,7 @@ def test_what_was_claimed_is_found_when_the_answer_is_lost(
     backend: SqliteBackend, poster: SqliteBackend, folder: Path
 ) -> None:
     with armed(backend) as waiter:
-        unheard(backend, folder)
+        unannounced(backend, folder)
         job = post(poster)
         # Polls find the commit.
         waiter.wait(60)
@@ -108,12 +108,12 @@ def test_what_was_claimed_is_found_when_the_answer_is_lost(
 def test_an_announced_claim_counts_when_it_is_committed(
     backend: SqliteBackend, poster: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, commit = list[tuple[list[JobRow], list[JobRow]]](), poster.database._commit
+    received, commit = list[tuple[list[JobRow], list[JobRow]]](), poster.database._commit
 
     def hear_and_commit(cursor: Any) -> None:
         assert waiter._fifos is not None
         waiter._hear(waiter._fifos)
-        heard.append((waiter._announced, waiter._claimed))
+        received.append((waiter._announced, waiter._claimed))
         commit(cursor)
 
     monkeypatch.setattr(poster.database, "_commit", hear_and_commit)
@@ -122,7 +122,7 @@ def test_an_announced_claim_counts_when_it_is_committed(
         waiter.wait(60)
         [row], _ = waiter.claimed()
         assert row == read(poster, job)
-        assert heard == [([row], [])]
+        assert received == [([row], [])]
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from jobboard.testing.shortage import without_threads
 K = EventKind
 
 
-class Heard:
-    """What one subscription has heard so far."""
+class ReceivedEvents:
+    """What one subscription has received so far."""
 
     def __init__(self, board: JobBoard, kinds: Collection[EventKind] | None = None) -> None:
         self.events: list[JobEvent] = []
@@ -35,26 +35,26 @@ class Heard:
         return [event.kind for event in list(self.events) if uuid is None or event.uuid == uuid]
 
     def until(self, *kinds: EventKind, uuid: str | None = None) -> None:
-        """Wait until exactly these events were heard, of one job or of all."""
+        """Wait until exactly these events were received, of one job or of all."""
         eventually(lambda: len(self.kinds(uuid)) >= len(kinds))
         assert self.kinds(uuid) == list(kinds)
 
 
 class EventCases(Case):
     def test_a_life_of_a_job_is_told_in_order(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         job = other.post("resize")
         token = other.claim(job, "alice", LONG)
         other.extend(job, "alice", LONG)
         # Stores may tell only the last of several renewals and checkpoints that come at once.
-        heard.until(K.POSTED, K.CLAIMED, K.EXTENDED)
+        received.until(K.POSTED, K.CLAIMED, K.EXTENDED)
         other.checkpoint(job, "alice", "half")
-        heard.until(K.POSTED, K.CLAIMED, K.EXTENDED, K.CHECKPOINTED)
+        received.until(K.POSTED, K.CLAIMED, K.EXTENDED, K.CHECKPOINTED)
         other.abandon(job, "alice", reason="no disk here")
         later = other.claim(job, "bob", LONG)
         other.consume(job, "bob")
-        heard.until(K.POSTED, K.CLAIMED, K.EXTENDED, K.CHECKPOINTED, K.ABANDONED, K.CLAIMED, K.CONSUMED)
-        events = heard.events
+        received.until(K.POSTED, K.CLAIMED, K.EXTENDED, K.CHECKPOINTED, K.ABANDONED, K.CLAIMED, K.CONSUMED)
+        events = received.events
         assert {(event.uuid, event.name) for event in events} == {(job.uuid, "resize")}
         assert [event.who for event in events[1:]] == ["alice"] * 4 + ["bob"] * 2
         assert [event.token for event in events[1:]] == [token] * 4 + [later] * 2
@@ -62,29 +62,29 @@ class EventCases(Case):
         assert all(abs(event.at - datetime.now(UTC)) < timedelta(minutes=1) for event in events)
 
     def test_a_client_that_listens_misses_nothing_of_what_it_does_at_full_speed(self, board: JobBoard) -> None:
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         for _ in range(40):
             board.post("resize")
             board.consume(claim_one(board), "alice")
-        eventually(lambda: len(heard.events) >= 120)
-        assert Counter(heard.kinds()) == {K.POSTED: 40, K.CLAIMED: 40, K.CONSUMED: 40}
+        eventually(lambda: len(received.events) >= 120)
+        assert Counter(received.kinds()) == {K.POSTED: 40, K.CLAIMED: 40, K.CONSUMED: 40}
 
     def test_a_client_hears_itself(self, board: JobBoard) -> None:
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         job = board.post("resize")
-        heard.until(K.POSTED, uuid=job.uuid)
+        received.until(K.POSTED, uuid=job.uuid)
 
     def test_two_clients_hear_the_same(self, board: JobBoard, other: JobBoard) -> None:
-        both = Heard(board), Heard(other)
+        both = ReceivedEvents(board), ReceivedEvents(other)
         board.post("resize")
         other.trash(claim_one(other), "alice", reason="broken")
-        for heard in both:
-            heard.until(K.POSTED, K.CLAIMED, K.TRASHED)
-            assert heard.events[-1].reason == "broken"
+        for received in both:
+            received.until(K.POSTED, K.CLAIMED, K.TRASHED)
+            assert received.events[-1].reason == "broken"
 
     def test_operators_are_heard(self, board: JobBoard, other: JobBoard) -> None:
         kinds = [K.POSTED, K.REPLACED, K.CLAIMED, K.RELEASED, K.TRASHED, K.RESTORED, K.CANCEL_ASKED, K.CANCELLED]
-        heard = Heard(board, kinds)
+        received = ReceivedEvents(board, kinds)
         job = other.post("resize", key="a")
         other.post("resize", key="a", if_exists="replace")
         other.claim(job, "alice", LONG)
@@ -94,24 +94,24 @@ class EventCases(Case):
         other.claim(other.get(job.uuid), "alice", LONG)
         other.cancel(job)
         other.abandon(other.get(job.uuid), "alice")
-        heard.until(
+        received.until(
             K.POSTED, K.REPLACED, K.CLAIMED, K.RELEASED, K.TRASHED, K.RESTORED, K.CLAIMED, K.CANCEL_ASKED, K.CANCELLED,
             uuid=job.uuid,
         )  # fmt: skip
-        assert heard.events[3].reason == "its host is gone"
+        assert received.events[3].reason == "its host is gone"
 
     def test_a_cancel_and_a_purge_are_heard(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.CANCELLED, K.PURGED])
+        received = ReceivedEvents(board, [K.CANCELLED, K.PURGED])
         cancelled, purged = other.post("resize"), other.post("resize")
         other.cancel(cancelled)
         other.trash(purged, by="an operator")
         other.purge(purged.uuid)
-        heard.until(K.CANCELLED, uuid=cancelled.uuid)
-        heard.until(K.PURGED, uuid=purged.uuid)
+        received.until(K.CANCELLED, uuid=cancelled.uuid)
+        received.until(K.PURGED, uuid=purged.uuid)
 
     def test_an_event_has_the_token_of_the_claim_that_it_is_about(self, board: JobBoard, other: JobBoard) -> None:
         """A change of a job that nobody holds has no token, whoever held the job before."""
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         job = other.post("resize", key="a")
         first = other.claim(job, "alice", LONG)
         other.abandon(job, "alice", delay=SHORT, reason="later")
@@ -148,14 +148,14 @@ class EventCases(Case):
             (K.CANCEL_ASKED, "alice", fourth, None),
             (K.CANCELLED, "alice", fourth, "as you like"),
         ]
-        eventually(lambda: len(heard.events) >= len(all_of_it))
-        assert [(event.kind, event.who, event.token, event.reason) for event in heard.events] == all_of_it
+        eventually(lambda: len(received.events) >= len(all_of_it))
+        assert [(event.kind, event.who, event.token, event.reason) for event in received.events] == all_of_it
 
     @pytest.mark.parametrize("kind", [K.CANCELLED, K.PURGED])
     def test_a_job_that_was_held_before_goes_without_a_token(
         self, board: JobBoard, other: JobBoard, kind: EventKind
     ) -> None:
-        heard = Heard(board, [kind])
+        received = ReceivedEvents(board, [kind])
         job = other.post("resize")
         other.claim(job, "alice", LONG)
         if kind is K.CANCELLED:
@@ -164,47 +164,47 @@ class EventCases(Case):
         else:
             other.trash(job, "alice", reason="broken")
             other.purge(job.uuid)
-        heard.until(kind, uuid=job.uuid)
-        assert [(event.who, event.token, event.reason) for event in heard.events] == [(None, None, None)]
+        received.until(kind, uuid=job.uuid)
+        assert [(event.who, event.token, event.reason) for event in received.events] == [(None, None, None)]
 
     @pytest.mark.parametrize("name", [None, "resize"])
     def test_a_pause_and_its_end_are_heard(self, board: JobBoard, other: JobBoard, name: str | None) -> None:
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         other.pause(name)
         other.resume(name)
-        heard.until(K.PAUSED, K.RESUMED)
-        assert {(event.uuid, event.name) for event in heard.events} == {(None, name)}
+        received.until(K.PAUSED, K.RESUMED)
+        assert {(event.uuid, event.name) for event in received.events} == {(None, name)}
 
     @needs(expiry="time")
     def test_an_expiry_is_heard_once_somebody_looks(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.EXPIRED])
+        received = ReceivedEvents(board, [K.EXPIRED])
         job = other.post("resize")
         token = other.claim(job, "alice", SHORT)
         eventually(lambda: other.claim_next("bob", expiry=LONG))
-        heard.until(K.EXPIRED)
-        assert (heard.events[0].uuid, heard.events[0].token) == (job.uuid, token)
+        received.until(K.EXPIRED)
+        assert (received.events[0].uuid, received.events[0].token) == (job.uuid, token)
 
     def test_a_due_delay_is_heard_once_somebody_looks(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.DUE])
+        received = ReceivedEvents(board, [K.DUE])
         job = other.post("resize", delay=SHORT)
         eventually(lambda: other.claim_next("bob", expiry=LONG))
-        heard.until(K.DUE, uuid=job.uuid)
+        received.until(K.DUE, uuid=job.uuid)
 
     def test_only_the_kinds_asked_for_are_heard(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, {K.CONSUMED, K.POSTED})
+        received = ReceivedEvents(board, {K.CONSUMED, K.POSTED})
         other.post("resize")
         other.consume(claim_one(other), "alice")
-        heard.until(K.POSTED, K.CONSUMED)
+        received.until(K.POSTED, K.CONSUMED)
 
     def test_every_job_of_a_batch_is_heard(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.POSTED, K.CLAIMED, K.CONSUMED])
+        received = ReceivedEvents(board, [K.POSTED, K.CLAIMED, K.CONSUMED])
         jobs = other.post_many([Posting("resize") for _ in range(120)])
         other.consume_many(other.claim_next("alice", limit=120, expiry=LONG), "alice")
-        eventually(lambda: len(heard.events) >= 360)
-        assert all(heard.kinds(job.uuid) == [K.POSTED, K.CLAIMED, K.CONSUMED] for job in jobs)
+        eventually(lambda: len(received.events) >= 360)
+        assert all(received.kinds(job.uuid) == [K.POSTED, K.CLAIMED, K.CONSUMED] for job in jobs)
 
     def test_an_ended_subscription_hears_nothing(self, board: JobBoard, other: JobBoard) -> None:
-        ended, going = Heard(board), Heard(board)
+        ended, going = ReceivedEvents(board), ReceivedEvents(board)
         other.post("resize")
         ended.until(K.POSTED)
         ended.end()
@@ -222,20 +222,20 @@ class EventCases(Case):
         refused: list[JobEvent] = []
         with without_threads(lambda _: next(begun) >= allowed), suppress(RuntimeError):
             board.subscribe(refused.append)()
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         other.post("resize")
-        heard.until(K.POSTED)
+        received.until(K.POSTED)
         assert refused == []
 
     def test_refused_calls_are_not_heard(self, board: JobBoard, other: JobBoard) -> None:
         job = other.post("resize")
         other.claim(job, "alice", LONG)
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         for call in (board.consume, board.abandon, board.trash, board.extend):
             with pytest.raises(Exception, match="claim"):
                 call(job.uuid, "bob")
         other.consume(job, "alice")
-        heard.until(K.CONSUMED)
+        received.until(K.CONSUMED)
 
     def test_a_callback_that_fails_or_blocks_harms_nobody(self, harness: Harness, board: JobBoard) -> None:
         blocked, go_on = threading.Event(), threading.Event()
@@ -246,12 +246,12 @@ class EventCases(Case):
             raise RuntimeError("a callback's own fault")
 
         board.subscribe(fail)
-        heard = Heard(harness.board(board.name))
+        received = ReceivedEvents(harness.board(board.name))
         job = board.post("resize")
         assert blocked.wait(10)
         board.consume(claim_one(board), "alice")
         assert state_of(board, job) is JobState.COMPLETE
-        heard.until(K.POSTED, K.CLAIMED, K.CONSUMED)
+        received.until(K.POSTED, K.CLAIMED, K.CONSUMED)
         go_on.set()
 
     def test_a_callback_may_use_the_board(self, board: JobBoard, other: JobBoard) -> None:
@@ -262,14 +262,14 @@ class EventCases(Case):
         assert eventually(lambda: list(seen)) == [JobState.TRASHED]
 
     def test_boards_of_other_names_hear_nothing(self, harness: Harness, board: JobBoard) -> None:
-        strange, heard = Heard(harness.board()), Heard(board)
+        strange, received = ReceivedEvents(harness.board()), ReceivedEvents(board)
         board.post("resize")
-        heard.until(K.POSTED)
+        received.until(K.POSTED)
         assert strange.events == []
 
     def test_events_never_show_details(self, board: JobBoard) -> None:
-        heard = Heard(board)
+        received = ReceivedEvents(board)
         board.post("resize", details={"password": "hunter2"})
         board.consume(claim_one(board), "alice", "hunter2")
-        heard.until(K.POSTED, K.CLAIMED, K.CONSUMED)
-        assert "hunter2" not in repr(heard.events)
+        received.until(K.POSTED, K.CLAIMED, K.CONSUMED)
+        assert "hunter2" not in repr(received.events)

@@ -140,15 +140,15 @@ class LifecycleCases(Case):
         assert numbers_of(harness.board(board.name).iterjobs()) == list(range(12))
 
     def test_a_subscription_ends_with_the_close(self, board: JobBoard, other: JobBoard) -> None:
-        heard: list[JobEvent] = []
-        unsubscribe = board.subscribe(heard.append)
+        received: list[JobEvent] = []
+        unsubscribe = board.subscribe(received.append)
         board.close()
         board.connect()
         again: list[JobEvent] = []
         board.subscribe(again.append)
         other.post("resize")
         eventually(lambda: again)
-        assert heard == []
+        assert received == []
         unsubscribe()
 
     def test_closing_wakes_those_who_wait(self, harness: Harness) -> None:

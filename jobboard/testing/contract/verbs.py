@@ -16,7 +16,7 @@ from jobboard.events import EventKind
 from jobboard.job import Job
 from jobboard.states import JobPriority
 from jobboard.testing.contract.case import LONG, Case
-from jobboard.testing.contract.events import Heard
+from jobboard.testing.contract.events import ReceivedEvents
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
 from jobboard.validation import MAX_TEXT, check_reason
@@ -99,7 +99,7 @@ class VerbCases(Case):
     ) -> None:
         verb = VERBS[name]
         jobs = [verb.prepare(board) for _ in range(4)]
-        heard = Heard(board, [verb.kind])
+        received = ReceivedEvents(board, [verb.kind])
         act = getattr(other, verb.method)
         act(other.get(jobs[0].uuid), *verb.others, by=ADA, reason=WHY)
         act(jobs[1].uuid, *verb.others, by=ADA)
@@ -107,8 +107,8 @@ class VerbCases(Case):
         act(jobs[3], *verb.others)
         expected = [verb.told(by, why) for by in (ADA, None) for why in (WHY, None)]
         expected[1:3] = verb.told(ADA, None), verb.told(None, WHY)
-        eventually(lambda: len(heard.events) >= len(jobs))
-        told = {event.uuid: (event.who, event.reason) for event in heard.events}
+        eventually(lambda: len(received.events) >= len(jobs))
+        told = {event.uuid: (event.who, event.reason) for event in received.events}
         assert [told[job.uuid] for job in jobs] == expected
         if verb.stays:
             lines = [other.get(job.uuid).history[-1] for job in jobs]
@@ -121,16 +121,16 @@ class VerbCases(Case):
         assert (pause.by, is_told(pause.reason, reason)) == (LONG_NAME, True)
         for verb in VERBS.values():
             job = verb.prepare(board)
-            heard = Heard(board, [verb.kind])
+            received = ReceivedEvents(board, [verb.kind])
             getattr(other, verb.method)(job, *verb.others, by=LONG_NAME, reason=reason)
-            heard.until(verb.kind)
+            received.until(verb.kind)
             who, _ = verb.told(LONG_NAME, reason)
-            assert heard.events[0].who == who
-            assert is_told(heard.events[0].reason, reason)
+            assert received.events[0].who == who
+            assert is_told(received.events[0].reason, reason)
             if verb.stays:
                 line = other.get(job.uuid).history[-1]
                 assert (line.kind, line.who, is_told(line.reason, reason)) == (verb.kind, who, True)
-            heard.end()
+            received.end()
 
     def test_what_is_done_already_keeps_what_the_first_one_said(self, board: JobBoard, other: JobBoard) -> None:
         asked, trashed, early = _claimed(board), _posted(board), _delayed(board)
@@ -156,7 +156,7 @@ class VerbCases(Case):
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
         cancelled, purged = _posted(board), _trashed(board)
-        heard = Heard(other, [K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED])
+        received = ReceivedEvents(other, [K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED])
         for primitive in ("cancel", "purge", "maintenance.pause", "maintenance.resume"):
             lossy.lose(primitive)
         board.cancel(cancelled, by="ada", reason="not wanted")
@@ -164,8 +164,8 @@ class VerbCases(Case):
         board.pause("crop", by="eve", reason="a full disk")
         board.resume("crop")
         _posted(board)
-        heard.until(K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED)
-        assert [(event.who, event.reason) for event in heard.events[:3]] == [
+        received.until(K.CANCELLED, K.PURGED, K.PAUSED, K.RESUMED, K.POSTED)
+        assert [(event.who, event.reason) for event in received.events[:3]] == [
             ("ada", "not wanted"), ("bob", "too old"), ("eve", "a full disk"),
         ]  # fmt: skip
 
@@ -182,7 +182,7 @@ class PauseTellingCases(Case):
         assert other.paused() == set(ALIKE[1:])
 
     def test_a_pause_tells_by_whom_since_when_and_why(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.PAUSED])
+        received = ReceivedEvents(board, [K.PAUSED])
         other.pause("resize", by=ADA, reason=WHY)
         other.pause()
         pauses = board.pauses()
@@ -190,8 +190,8 @@ class PauseTellingCases(Case):
         for pause in pauses:
             assert pause.at is not None
             assert abs(datetime.now(UTC) - pause.at) < timedelta(minutes=5)
-        eventually(lambda: len(heard.events) == 2)
-        told = [(event.name, event.who, event.reason) for event in heard.events]
+        eventually(lambda: len(received.events) == 2)
+        told = [(event.name, event.who, event.reason) for event in received.events]
         assert told == [("resize", ADA, WHY), (None, None, None)]
         board.resume(by=ADA)
         assert other.pauses() == pauses[1:]
@@ -199,13 +199,13 @@ class PauseTellingCases(Case):
         assert (other.pauses(), board.paused()) == ([], set())
 
     def test_a_pause_of_what_is_paused_keeps_what_the_first_one_said(self, board: JobBoard, other: JobBoard) -> None:
-        heard = Heard(board, [K.PAUSED, K.POSTED])
+        received = ReceivedEvents(board, [K.PAUSED, K.POSTED])
         board.pause("resize", by=ADA, reason=WHY)
         first = board.pauses()
         other.pause("resize", by="bob", reason="another one")
         assert board.pauses() == other.pauses() == first
         board.post("resize")
-        heard.until(K.PAUSED, K.POSTED)
+        received.until(K.PAUSED, K.POSTED)
 
     def test_a_new_pause_tells_nothing_of_an_earlier_one(self, board: JobBoard, other: JobBoard) -> None:
         board.pause("resize", by=ADA, reason=WHY)
