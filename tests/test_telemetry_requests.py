@@ -1,4 +1,4 @@
-"""What recorders hear of requests to the store and of pick-ups, and the exemplars of traces."""
+"""What recorders get of requests to the store and of pick-ups, and the exemplars of traces."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def test_each_try_is_told_with_its_outcome(requests: Requests) -> None:
     ]
 
 
-def test_requests_that_nobody_hears_of_are_left_alone() -> None:
+def test_requests_without_a_recorder_are_left_alone() -> None:
     with lossy_board() as (board, lossy):
-        assert client_of(board)._received(lossy.jobs.stats) == lossy.jobs.stats
+        assert client_of(board)._recorded(lossy.jobs.stats) == lossy.jobs.stats
 
 
 def test_a_pick_up_is_told_of_the_first_attempt(board: JobBoard, requests: Requests) -> None:
