@@ -116,6 +116,11 @@ class JobHandle:
     token: int | None
     board: Any
 
+    @property
+    def _order(self) -> tuple[int, float, int]:
+        """What sorts jobs as the board claims, as the last read saw it."""
+        raise NotImplementedError
+
     def _take_claim(self, row: JobRow) -> None:
         """Make this the handle that claimed."""
         raise NotImplementedError
@@ -127,10 +132,8 @@ class JobHandle:
         return hash(self.uuid)
 
     def __lt__(self, other: object) -> bool:
-        """Sort as the board claims: higher priority first, then oldest first."""
-        if not isinstance(other, JobHandle):
-            return NotImplemented
-        return (-self.priority, self.sequence) < (-other.priority, other.sequence)
+        """Sort as the board claims: higher priority first, then what was due first, then what was posted first."""
+        return self._order < other._order if isinstance(other, JobHandle) else NotImplemented
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
@@ -177,6 +180,10 @@ class Job(JobHandle):
         self.token = token
         self._row = row
         self._record: Record | None = None
+
+    @property
+    def _order(self) -> tuple[int, float, int]:
+        return -self._row.priority, self._row.place, self._row.sequence
 
     @property
     def created_on(self) -> datetime:

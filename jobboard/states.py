@@ -10,6 +10,7 @@ class JobState(str, enum.Enum):
     """Where a job is in its life; there are no other states."""
 
     DELAYED = "DELAYED"
+    BLOCKED = "BLOCKED"
     UNCLAIMED = "UNCLAIMED"
     CLAIMED = "CLAIMED"
     COMPLETE = "COMPLETE"
@@ -24,7 +25,7 @@ class JobState(str, enum.Enum):
 
 
 #: The states in which a job is on the board, and its key is taken.
-LIVE = frozenset({JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED})
+LIVE = frozenset({JobState.DELAYED, JobState.BLOCKED, JobState.UNCLAIMED, JobState.CLAIMED})
 
 
 class JobPriority(enum.IntEnum):

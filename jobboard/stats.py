@@ -14,16 +14,21 @@ class NameStats:
     unclaimed: int = 0
     claimed: int = 0
     trashed: int = 0
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BoardStats:
-    """The numbers of a whole board; ``oldest_unclaimed`` is in seconds since that job was posted, or None."""
+    """The numbers of a whole board.
+
+    ``oldest_unclaimed`` is for how many seconds the job that is due longest could be claimed; None if there is none.
+    """
 
     delayed: int = 0
     unclaimed: int = 0
     claimed: int = 0
     trashed: int = 0
+    blocked: int = 0
     names: dict[str, NameStats] = field(default_factory=dict)
     oldest_unclaimed: float | None = None
 

@@ -3,7 +3,7 @@
 -- KEYS: 1 the board
 -- ARGV: none
 -- Returns: MORE (call again), or OK; for each name the name and its delayed, unclaimed, claimed and trashed jobs;
---       the microseconds since the unclaimed job was posted that became due first, or -1
+--       the microseconds since the unclaimed job that is due longest became due, or -1
 -- Changes nothing but what time has changed.
 --
 -- include: expire_and_promote
@@ -22,7 +22,7 @@ local function first_due(name)
       'ZRANGEBYSCORE', state_index('UNCLAIMED', name), decimal(low), '(' .. decimal(low + PLACES_OF_PRIORITY),
       'WITHSCORES', 'LIMIT', 0, 1)
     if head[1] and (not first or head[2] - low < first.moment) then
-      first = {moment = head[2] - low, member = head[1]}
+      first = {moment = head[2] - low}
     end
   end
   return first
@@ -44,5 +44,4 @@ for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
     first = head
   end
 end
-local job = first and load(uuids_of({first.member})[1])
-return {'OK', counts, job and now - job.created or -1}
+return {'OK', counts, first and now - first.moment - FIRST_MOMENT or -1}

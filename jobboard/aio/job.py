@@ -64,6 +64,11 @@ class AsyncJob(JobHandle, AsyncWrapper):
             return getattr(self._sync, name)
         raise AttributeError(f"an AsyncJob has no attribute {name!r}")
 
+    @property
+    def _order(self) -> tuple[int, float, int]:
+        order: tuple[int, float, int] = self._sync._order
+        return order
+
     def _take_claim(self, row: JobRow) -> None:
         self._sync._take_claim(row)
 

@@ -47,6 +47,7 @@ class Capabilities:
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
     ``largest_step``: how many jobs one step of a schedule may post.
     ``transactions``: whether it can take part in a transaction of the user's own.
+    ``ties``: whether it keeps what jobs have to do with each other, :attr:`~jobboard.backends.rows.NewJob.ties`.
     """
 
     processes: bool
@@ -56,6 +57,7 @@ class Capabilities:
     largest_batch: int
     largest_step: int = 100
     transactions: bool = False
+    ties: bool = False
 
 
 class Waiter(abc.ABC):

@@ -41,14 +41,14 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
-from jobboard.backends.transition import Answer, Note, Transition
+from jobboard.backends.transition import Admit, Answer, Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import LIVE, JobState
 
 Row = TypeVar("Row", bound=JobRow)
 
 #: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
-DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
+DELAYED, BLOCKED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def end_of_claim(expiry: float, now: float) -> float | None:
 def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting, before :func:`post` fills it."""
     row = JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
-    row.last_modified = now
+    row.last_modified, row.ties = now, new.ties
     return row
 
 
@@ -124,7 +124,8 @@ def replace(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transit
 def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = now + slack + new.delay if new.delay else new.run_at
-    row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
+    if not _wait_for_delay(row, now):
+        _join(row, now)
 
 
 def cancel(
@@ -215,7 +216,7 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Clai
     row.claim_id = row.expires_at = None
     row.last_modified = now
     told = (Note(EventKind.CONSUMED, row.owner, now, row.token),)
-    return Transition(Verdict.DONE, told, told, end.retention)
+    return Transition(Verdict.DONE, told, told, end.retention, _follow(row))
 
 
 def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
@@ -289,8 +290,8 @@ def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
 
 
 def promote(row: JobRow, now: float) -> Transition[None]:
-    """Let a delayed job be claimable."""
-    row.state = UNCLAIMED
+    """Let a delayed job be claimable, at the place of the moment until which it was delayed."""
+    row.state = UNCLAIMED if row.ties is None else BLOCKED
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
@@ -299,7 +300,8 @@ def run_now(row: JobRow | None, now: float, by: str | None = None, reason: str |
     if row is None or row.state is not DELAYED:
         return Transition(Verdict.REPEATED if row is not None and row.state in LIVE else Verdict.LOST)
     # The delay must not come back with the next abandon.
-    row.run_at, row.state = None, UNCLAIMED
+    row.run_at = None
+    _join(row, now)
     return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, ahead_of_time(reason)))
 
 
@@ -315,6 +317,12 @@ def reprioritize(
         return Transition(Verdict.LOST)
     row.priority = priority
     return _changed(row, now, Verdict.DONE, Note(EventKind.REPRIORITIZED, by, now, None, reason))
+
+
+def admit(row: JobRow, now: float) -> Transition[None]:
+    """Let a BLOCKED job be claimable, behind those that are: its lane's slot is its own from now on."""
+    row.state, row.place = UNCLAIMED, now
+    return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
 # -- the trash ---------------------------------------------------------------------------------------------------------
@@ -341,7 +349,7 @@ def restore(
     row.attempts, row.reason, row.cancel_asked = 0, None, False
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
-    row.state = UNCLAIMED
+    _join(row, now)
     return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason))
 
 
@@ -352,12 +360,33 @@ def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | N
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),))
 
 
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+def _wait_for_delay(row: JobRow, now: float) -> bool:
+    """Let a job wait for its delay, if that is not over, and return whether it does."""
+    is_delayed = row.run_at is not None and row.run_at > now
+    if is_delayed and row.run_at is not None:
+        row.state, row.place = DELAYED, row.run_at
+    return is_delayed
+
+
+def _join(row: JobRow, now: float) -> None:
+    """Let a job wait for its lane, or be claimable if it has none, at the place of those that become due now."""
+    row.state, row.place = UNCLAIMED if row.ties is None else BLOCKED, now
+
+
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
 def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition[Answer]:
     row.last_modified = now
-    return Transition(answer, told, told)
+    return Transition(answer, told, told, follow=_follow(row))
+
+
+def _follow(row: JobRow) -> tuple[Admit, ...]:
+    """Return what follows for the lane of a job that has changed, unless it holds the lane's slot."""
+    return () if row.ties is None or row.state in (UNCLAIMED, CLAIMED) else (Admit(row.ties.lane),)
 
 
 def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
@@ -377,7 +406,9 @@ def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:
     row.owner = row.claim_id = row.expires_at = None
     if run_at is not None:
         row.run_at = run_at
-    row.state = DELAYED if _is_delayed(row, now) else UNCLAIMED
+    if not _wait_for_delay(row, now):
+        # It keeps its place, and its lane's slot.
+        row.state = UNCLAIMED
 
 
 def _trashed(row: JobRow, now: float, who: str | None, token: int | None) -> Note:

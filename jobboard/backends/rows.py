@@ -15,12 +15,24 @@ from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 
 
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What a job has to do with others; only tests can give it to a posting.
+
+    :ivar lane: at most one job of a lane is UNCLAIMED or CLAIMED; the others of it that are due are BLOCKED.
+    """
+
+    lane: str
+
+
 @dataclass(slots=True)
 class JobRow:
     """All that a store knows of one job: its posting, and its record.
 
     ``token`` is that of the last claim (0 before the first), ``claim_id`` is set only while CLAIMED, and
     ``expires_at`` is None for a claim that never ends by time. ``sequence`` grows with every posting of a board.
+    ``place`` is the moment at which the job became due: of the jobs of one priority, the one that became due first is
+    claimed first, then the one that was posted first.
     """
 
     uuid: str
@@ -46,6 +58,8 @@ class JobRow:
     result: bytes | None = field(default=None, repr=False)
     cancel_asked: bool = False
     history: tuple[HistoryEntry, ...] = ()
+    place: float = 0.0
+    ties: Ties | None = None
 
     @property
     def claimed_by(self) -> str | None:
@@ -99,6 +113,7 @@ class NewJob:
     run_at: float | None = None
     delay: float | None = None
     max_attempts: int | None = None
+    ties: Ties | None = None
 
 
 class PostOutcome(enum.Enum):

@@ -34,15 +34,25 @@ def is_among(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """What follows for a lane: if none of its jobs is UNCLAIMED or CLAIMED, the first BLOCKED one is admitted."""
+
+    lane: str
+
+
 @dataclass(slots=True)
 class Transition(Generic[Answer]):
     """What a request has made of a row: the answer to it, and what is told, in order; nothing if it was refused.
 
     ``history``: what of it the job's history gets. ``retention``: for how many seconds a row that is COMPLETE now is
     shown; 0.0: to nobody.
+    ``follow``: what follows for other jobs. The store carries it out in the same atomic step, once the row is written;
+    or it writes a mark in that step, which the next claim, wait or tidy works off.
     """
 
     answer: Answer
     told: tuple[Note, ...] = ()
     history: tuple[Note, ...] = ()
     retention: float = 0.0
+    follow: tuple[Admit, ...] = ()

@@ -49,7 +49,7 @@ _MAX_UNREADABLE = 100
 
 _MAX_TOKEN = 2**63 - 1
 
-_sequence_of, _priority_of = attrgetter("sequence"), attrgetter("priority")
+_order_of = attrgetter("_order")
 
 
 class Consuming:
@@ -129,10 +129,9 @@ class Consuming:
                 jobs += self._handles.claimed(rows, until)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break
-            # A later batch may hold better jobs, posted or abandoned since the first one. Comparing handles in Python
-            # would take longer than these two sorts.
-            jobs.sort(key=_sequence_of)
-            jobs.sort(key=_priority_of, reverse=True)
+            if len(jobs) > largest:
+                # A later batch may hold better jobs, posted or abandoned since the first one.
+                jobs.sort(key=_order_of)
             return jobs
 
         return claim_next

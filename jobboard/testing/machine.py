@@ -143,6 +143,7 @@ class BoardMachine(RuleBasedStateMachine):
             assert post().uuid == live.uuid
             live.priority, live.content, live.max_attempts = priority, content, most
             live.state = JobState.DELAYED if delayed else JobState.UNCLAIMED
+            live.due = self.model.due(delayed)
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ class BoardMachine(RuleBasedStateMachine):
                 board.run_now(job.uuid, **said)
         elif board.run_now(job.uuid, **said):
             assert job.state is JobState.DELAYED
-            job.state = JobState.UNCLAIMED
+            job.state, job.due = JobState.UNCLAIMED, self.model.due()
         else:
             assert job.state is not JobState.DELAYED
 

@@ -10,7 +10,7 @@ from jobboard.states import LIVE, JobPriority, JobState
 
 @dataclass
 class ModelJob:
-    """What the model knows of one job; ``number`` says when it was posted."""
+    """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to."""
 
     uuid: str
     number: int
@@ -20,6 +20,7 @@ class ModelJob:
     content: int
     max_attempts: int | None
     state: JobState
+    due: tuple[bool, int]
     attempts: int = 0
     owner: str | None = None
     token: int = 0
@@ -28,8 +29,8 @@ class ModelJob:
     cancel_asked: bool = False
 
     @property
-    def place(self) -> tuple[int, int]:
-        return -self.priority, self.number
+    def place(self) -> tuple[int, tuple[bool, int], int]:
+        return -self.priority, self.due, self.number
 
     def end_claim(self, state: JobState) -> None:
         self.state = state
@@ -45,6 +46,7 @@ class Model:
     jobs: dict[str, ModelJob] = field(default_factory=dict)
     paused: dict[str | None, tuple[str | None, str | None]] = field(default_factory=dict)
     posted: int = 0
+    moments: int = 0
 
     def in_order(self, states: Collection[JobState] = LIVE) -> list[ModelJob]:
         return sorted((job for job in self.jobs.values() if job.state in states), key=lambda job: job.place)
@@ -64,7 +66,12 @@ class Model:
     ) -> None:
         state = JobState.DELAYED if delayed else JobState.UNCLAIMED
         self.posted += 1
-        self.jobs[uuid] = ModelJob(uuid, self.posted, name, key, priority, content, most, state)
+        self.jobs[uuid] = ModelJob(uuid, self.posted, name, key, priority, content, most, state, self.due(delayed))
+
+    def due(self, delayed: bool = False) -> tuple[bool, int]:
+        """Return what is later than all before it; that of a delay, which is long, is later than all moments."""
+        self.moments += 1
+        return delayed, self.moments
 
     def is_claimable(self, job: ModelJob) -> bool:
         return job.state is JobState.UNCLAIMED and self.paused.keys().isdisjoint({None, job.name})
@@ -94,6 +101,7 @@ class Model:
         else:
             job.attempts -= 0 if counted else 1
             job.end_claim(JobState.DELAYED if delayed else JobState.UNCLAIMED)
+            job.due = self.due(delayed) if delayed else job.due
 
     def release(self, job: ModelJob) -> None:
         if job.cancel_asked:
@@ -103,4 +111,4 @@ class Model:
 
     def restore(self, job: ModelJob) -> None:
         job.end_claim(JobState.UNCLAIMED)
-        job.attempts = 0
+        job.attempts, job.due = 0, self.due()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from jobboard.backends import lifecycle
+from jobboard.backends.lanes import HOLDS_SLOT
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
@@ -92,7 +93,16 @@ class PlainStore:
         self.told.setdefault(row.uuid, []).extend(change.told)
         if change.told and row.state is JobState.COMPLETE:
             self._hidden_from[row.uuid] = now + change.retention
+        for following in change.follow:
+            self._admit(following.lane, now)
         return change.answer
+
+    def _admit(self, lane: str, now: float) -> None:
+        tied = [row for row in self._rows.values() if row.ties is not None and row.ties.lane == lane]
+        blocked = [row for row in tied if row.state is JobState.BLOCKED]
+        if blocked and not any(row.state in HOLDS_SLOT for row in tied):
+            first = min(blocked, key=lambda row: (-row.priority, row.place, row.sequence))
+            self._carry_out(first, lifecycle.admit(first, now), now)
 
     # -- producers -------------------------------------------------------------------------------------------------
 
@@ -126,7 +136,7 @@ class PlainStore:
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         self._begin()
-        rows = sorted(self._rows.values(), key=lambda row: (-row.priority, row.sequence))
+        rows = sorted(self._rows.values(), key=lambda row: (-row.priority, row.place, row.sequence))
         ready = [row for row in rows if lifecycle.is_claimable(row, self.maintenance.names)]
         wanted = [row.uuid for row in ready if names is None or row.name in names][:limit]
         self._claim(claim, wanted)

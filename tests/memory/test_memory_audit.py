@@ -39,7 +39,7 @@ def _lead_a_key_to_a_dead_job(store: MemoryStore) -> None:
 
 def _lose_a_ready_job(store: MemoryStore) -> None:
     row = _row(store, JobState.UNCLAIMED)
-    store.unclaimed.remove(row.place, row.name)
+    store.unclaimed.remove(row.position, row.name)
 
 
 def _list_a_stranger(store: MemoryStore) -> None:
@@ -48,7 +48,7 @@ def _list_a_stranger(store: MemoryStore) -> None:
 
 def _list_in_two_states(store: MemoryStore) -> None:
     row = _row(store, JobState.TRASHED)
-    store.unclaimed.add(row.place, row.name)
+    store.unclaimed.add(row.position, row.name)
 
 
 def _lose_a_timer(store: MemoryStore) -> None:

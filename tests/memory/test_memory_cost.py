@@ -149,4 +149,4 @@ def test_nothing_is_left_of_jobs_that_are_forgotten(backend: MemoryBackend, cloc
     store = backend.store
     leftovers = (store.rows, store.by_sequence, store.keys, store.aliases, store.retained, store.remembered)
     assert [len(part) for part in (*leftovers, store.timers)] == [0] * 7
-    assert [len(index) for _, index in store.indexes()] == [0] * 5
+    assert [len(index) for _, index in store.indexes()] == [0] * 6

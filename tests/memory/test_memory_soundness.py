@@ -65,7 +65,9 @@ class Model:
 
     def best(self, name: str | None = None) -> list[str]:
         entries = [entry for entry in self.ready.values() if name in (None, entry.name)]
-        return [entry.uuid for entry in sorted(entries, key=lambda entry: (-entry.priority, entry.sequence))]
+        return [
+            entry.uuid for entry in sorted(entries, key=lambda entry: (-entry.priority, entry.place, entry.sequence))
+        ]
 
     def any_ready(self, number: int) -> JobRow:
         return self.ready.pop(sorted(self.ready)[number % len(self.ready)])
@@ -148,7 +150,7 @@ def test_pages_of_any_size_show_all_once_in_order(
         if cursor is None:
             break
     assert len({entry.uuid for entry in seen}) == len(seen)
-    assert seen == sorted(seen, key=lambda entry: (-entry.priority, entry.sequence))
+    assert seen == sorted(seen, key=lambda entry: (-entry.priority, entry.place, entry.sequence))
     rows = backend.store.rows.values()
     assert {entry.uuid for entry in seen} == {row.uuid for row in rows if names is None or row.name in names}
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.lanes import HOLDS_SLOT, problems_of_lanes
+from jobboard.backends.lifecycle import BLOCKED, CLAIMED, UNCLAIMED
 from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex
@@ -19,6 +22,7 @@ def audit(store: MemoryStore, repair: bool, now: float) -> list[AuditFinding]:
     for row in store.rows.values():
         problems += [(row.uuid, problem) for problem in (*_problems_of(row), *_misplacements_of(store, row))]
     problems += [(None, problem) for problem in (*_strays_on(store), *_stray_keys_on(store), *_stray_endings_on(store))]
+    problems += [(None, problem) for problem in problems_of_lanes(*_lanes_of(store))]
     if problems and repair:
         _repair(store, now)
     return [AuditFinding(uuid, problem, repaired=repair) for uuid, problem in problems]
@@ -38,7 +42,9 @@ def _misplacements_of(store: MemoryStore, row: StoredJob) -> Iterator[str]:
     """Which indexes do not lead to a row as it is."""
     if store.by_sequence.get(row.sequence) is not row:
         yield "its sequence leads to another job, or nowhere"
-    if row.index is not None and (row.index is not store.index_of(row.state) or not row.index.has(row.place, row.name)):
+    if row.index is not None and (
+        row.index is not store.index_of(row.state) or not row.index.has(row.position, row.name)
+    ):
         yield f"it is {row.state}, but not listed as such"
     if not _has_its_timer(store, row):
         yield "its timer is missing, or set for another moment"
@@ -50,6 +56,13 @@ def _has_its_timer(store: MemoryStore, row: StoredJob) -> bool:
     if row.due != store.due_of(row):
         return False
     return row.due is None or store.timers.has((row.due, row.sequence), row.name)
+
+
+def _lanes_of(store: MemoryStore) -> tuple[Counter[str], Counter[str]]:
+    """Return how many jobs of each lane hold its slot, and how many are BLOCKED."""
+    rows = [row for row in store.rows.values() if row.index is not None]
+    holders = Counter(row.ties.lane for row in rows if row.ties is not None and row.state in HOLDS_SLOT)
+    return holders, Counter(row.ties.lane for row in rows if row.ties is not None and row.state is BLOCKED)
 
 
 def _strays_on(store: MemoryStore) -> Iterator[str]:
@@ -94,10 +107,11 @@ def _repair(store: MemoryStore, now: float) -> None:
         row.index = row.due = None
     for _, index in store.indexes():
         index.clear()
-    for entries in (store.timers, store.keys, store.by_sequence):
+    for entries in (store.timers, store.keys, store.by_sequence, store.blocked_of, store.holders_of):
         entries.clear()
     for row in rows:
         _enter_anew(store, row, row.uuid in remembered)
+    _repair_lanes(store, now)
     for _, place, heap in _endings(store):
         _repair_endings(heap, [row for row in rows if row.index is place], now + RETRY_WINDOW)
 
@@ -118,10 +132,23 @@ def _enter_anew(store: MemoryStore, row: StoredJob, is_remembered: bool) -> None
         row.sequence = store.last_sequence
     store.last_sequence = max(store.last_sequence, row.sequence)
     store.by_sequence[row.sequence] = row
-    row.rank()
     if row.key is not None and (row.name, row.key) in store.keys:
         row.key = None
     store.move(row, None if is_remembered else store.index_of(row.state))
+
+
+def _repair_lanes(store: MemoryStore, now: float) -> None:
+    """Let one job of each lane hold its slot: the claimed one, or the first. A second claim is not ended."""
+    for holders in list(store.holders_of.values()):
+        rows = sorted(
+            map(store.by_sequence.__getitem__, holders), key=lambda row: (row.state is not CLAIMED, row.position)
+        )
+        for row in rows[1:]:
+            if row.state is UNCLAIMED:
+                row.state = BLOCKED
+                store.move(row, store.blocked)
+    for lane in list(store.blocked_of):
+        store.admit(lane, now)
 
 
 def _repair_endings(heap: list[tuple[float, int]], rows: list[StoredJob], at: float) -> None:

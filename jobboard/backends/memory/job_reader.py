@@ -15,7 +15,7 @@ from jobboard.stats import BoardStats, NameStats
 
 
 class JobReader:
-    """Pages begin above the place of the last row of the page before."""
+    """Pages begin above the position of the last row of the page before."""
 
     def __init__(self, client: MemoryClient) -> None:
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
@@ -47,9 +47,9 @@ class JobReader:
             self._begin()
             indexes = [index for state, index in self._store.indexes() if state in states]
             orders = [order for index in indexes for order in index.orders(names)]
-            places = list(islice(walk(orders, cursor), size))
-            rows = [self._store.by_sequence[sequence_of(place)].copy() for place in places]
-            return Page(rows, places[-1] if len(places) == size else None)
+            positions = list(islice(walk(orders, cursor), size))
+            rows = [self._store.by_sequence[sequence_of(position)].copy() for position in positions]
+            return Page(rows, positions[-1] if len(positions) == size else None)
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         paused = frozenset(self._store.paused)
@@ -61,17 +61,17 @@ class JobReader:
         with self._lock:
             now = self._begin()
             store = self._store
-            numbers = numbers_by_name([store.delayed, store.unclaimed, store.claimed, store.trashed])
+            numbers = numbers_by_name([store.delayed, store.unclaimed, store.claimed, store.trashed, store.blocked])
             names = {name: NameStats(*each) for name, each in numbers.items()}
             return BoardStats.of(names, self._age_of_oldest(now))
 
     def _age_of_oldest(self, now: float) -> float | None:
-        """Look at the head of each priority; sequences grow with time."""
-        heads = [sequence_of(place) for place in first_of_each_priority(self._store.unclaimed.whole)]
-        return max(0.0, now - self._store.by_sequence[min(heads)].created_on) if heads else None
+        """Look at the head of each priority, which became due first."""
+        heads = [sequence_of(position) for position in first_of_each_priority(self._store.unclaimed.whole)]
+        return max(0.0, now - min(self._store.by_sequence[head].place for head in heads)) if heads else None
 
     def count(self) -> int:
         with self._lock:
             self._begin()
             store = self._store
-            return len(store.delayed) + len(store.unclaimed) + len(store.claimed)
+            return len(store.delayed) + len(store.blocked) + len(store.unclaimed) + len(store.claimed)

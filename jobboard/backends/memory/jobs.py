@@ -62,7 +62,6 @@ class Jobs:
         store = self._store
         store.move(row, None)
         change = lifecycle.replace(row, new, now)
-        row.rank()
         store.carry_out(row, change, now)
         store.aliases[new.uuid] = row
         row.aliases.append(new.uuid)
@@ -97,8 +96,8 @@ class Jobs:
             store = self._store
             if None in store.paused:
                 return []
-            places = list(islice(walk(store.unclaimed.orders(names, store.paused)), limit))
-            rows = [store.by_sequence[sequence_of(place)] for place in places]
+            positions = list(islice(walk(store.unclaimed.orders(names, store.paused)), limit))
+            rows = [store.by_sequence[sequence_of(position)] for position in positions]
             for row in rows:
                 self._claim(row, claim, now)
             return [row.copy() for row in rows]
@@ -111,7 +110,7 @@ class Jobs:
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self._lock:
             self._begin()
-            rows = (self._store.by_sequence[sequence_of(place)] for place in self._store.claimed.whole)
+            rows = (self._store.by_sequence[sequence_of(position)] for position in self._store.claimed.whole)
             return [row.copy() for row in rows if row.claim_id == claim_id]
 
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
@@ -171,7 +170,6 @@ class Jobs:
         change = lifecycle.reprioritize(row, priority, by, reason, now)
         if row is not None and change.told:
             self._store.move(row, None)
-            row.rank()
             self._store.carry_out(row, change, now)
         return change.answer
 

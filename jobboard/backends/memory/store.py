@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
+from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, admit, expire_or_promote
 from jobboard.backends.listeners import Listener
-from jobboard.backends.memory.stored_job import StoredJob
+from jobboard.backends.memory.stored_job import StoredJob, sequence_of
 from jobboard.backends.ordered import PriorityIndex, SortedKeys, next_ready
 from jobboard.backends.rows import BookRow, EntityRow, Pause, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
@@ -54,9 +55,12 @@ class MemoryStore:
         self.keys: dict[tuple[str, str], StoredJob] = {}
         #: The uuid of a posting that replaced the content of a row -> that row.
         self.aliases: dict[str, StoredJob] = {}
-        self.delayed, self.unclaimed, self.claimed, self.complete, self.trashed = (
-            PriorityIndex[int]() for _ in range(5)
+        self.delayed, self.blocked, self.unclaimed, self.claimed, self.complete, self.trashed = (
+            PriorityIndex[int]() for _ in range(6)
         )
+        #: The BLOCKED jobs of each lane by their positions, and the sequences of the jobs that hold its slot.
+        self.blocked_of: defaultdict[str, SortedKeys[int]] = defaultdict(SortedKeys)
+        self.holders_of: defaultdict[str, set[int]] = defaultdict(set)
         #: (moment, sequence) of every row that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
@@ -73,6 +77,7 @@ class MemoryStore:
     def indexes(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
         """Iterate over the states and where the rows of each stand."""
         yield JobState.DELAYED, self.delayed
+        yield JobState.BLOCKED, self.blocked
         yield JobState.UNCLAIMED, self.unclaimed
         yield JobState.CLAIMED, self.claimed
         yield JobState.COMPLETE, self.complete
@@ -88,7 +93,6 @@ class MemoryStore:
         """Give a new row its sequence, so that it can be found."""
         self.last_sequence += 1
         row.sequence = self.last_sequence
-        row.rank()
         self.rows[row.uuid] = self.by_sequence[row.sequence] = row
 
     def carry_out(self, row: StoredJob, change: Transition[Answer], now: float) -> Answer:
@@ -110,7 +114,17 @@ class MemoryStore:
                 del notes[:-HISTORY_LENGTH]
             if self.listeners:
                 self.tell_of(row, change.told)
+            for following in change.follow:
+                self.admit(following.lane, now)
         return change.answer
+
+    def admit(self, lane: str, now: float) -> None:
+        """Admit the first BLOCKED job of a lane whose slot is free."""
+        if not self.holders_of[lane] and (first := self.blocked_of[lane].first()) is not None:
+            row = self.by_sequence[sequence_of(first)]
+            self.carry_out(row, admit(row, now), now)
+        if not self.holders_of[lane] and not self.blocked_of[lane]:
+            del self.holders_of[lane], self.blocked_of[lane]
 
     def change(
         self,
@@ -132,24 +146,42 @@ class MemoryStore:
             return self.unclaimed
         if state is DELAYED:
             return self.delayed
+        if state is BLOCKED:
+            return self.blocked
         return self.complete if state is COMPLETE else self.trashed
 
     def move(self, row: StoredJob, index: PriorityIndex[int] | None) -> None:
         """Let a row stand in another index; the others follow, and waiters are notified."""
         if row.index is not None:
-            row.index.remove(row.place, row.name)
+            row.index.remove(row.position, row.name)
+            self._leave_lane(row)
         if row.due is not None:
             self.timers.remove((row.due, row.sequence), row.name)
         row.index = index
         row.due = due = self.due_of(row)
         if index is not None:
-            index.add(row.place, row.name)
+            row.rank()
+            index.add(row.position, row.name)
+            self._enter_lane(row)
         if due is not None:
             self.timers.add((due, row.sequence), row.name)
         if row.key is not None:
             self._hold_key(row, row.key)
         if self.waiters and (due is not None or index is self.unclaimed):
             self.notify(row.name, due or 0.0)
+
+    def _enter_lane(self, row: StoredJob) -> None:
+        if row.ties is not None:
+            if row.index is self.blocked:
+                self.blocked_of[row.ties.lane].add(row.position)
+            elif row.index is self.unclaimed or row.index is self.claimed:
+                self.holders_of[row.ties.lane].add(row.sequence)
+
+    def _leave_lane(self, row: StoredJob) -> None:
+        if row.ties is not None:
+            if row.index is self.blocked:
+                self.blocked_of[row.ties.lane].remove(row.position)
+            self.holders_of[row.ties.lane].discard(row.sequence)
 
     def reschedule(self, row: StoredJob) -> None:
         """Follow a row whose moment has changed."""
@@ -167,7 +199,7 @@ class MemoryStore:
         return row.run_at if row.index is self.delayed else None
 
     def is_live(self, row: StoredJob) -> bool:
-        return row.index is self.unclaimed or row.index is self.claimed or row.index is self.delayed
+        return row.index in (self.unclaimed, self.claimed, self.delayed, self.blocked)
 
     def _hold_key(self, row: StoredJob, key: str) -> None:
         place = (row.name, key)

@@ -14,29 +14,29 @@ from jobboard.validation import moment
 
 _all_fields = attrgetter(*(field.name for field in fields(JobRow)))
 
-#: Above every sequence, so that a priority and a sequence make one number.
-_SEQUENCES = 1 << 48
+#: Above every sequence, and every moment in microseconds: a priority, a moment and a sequence make one number.
+_SEQUENCES, _MOMENTS = 1 << 48, 1 << 52
 
 
 class StoredJob(JobRow):
     """A row, and where it stands; callers get copies.
 
     ``index`` is None for what is only remembered, so that a repeated request is known: the job was cancelled, or its
-    retention is over. ``due`` is the moment for which it is in the timers. ``aliases`` are the uuids of the postings
-    that replaced its content.
+    retention is over. ``position`` is its key in the index: a lower one is claimed earlier. ``due`` is the moment for
+    which it is in the timers. ``aliases`` are the uuids of the postings that replaced its content.
     """
 
-    __slots__ = ("aliases", "due", "index", "notes", "place")
+    __slots__ = ("aliases", "due", "index", "notes", "position")
 
     index: PriorityIndex[int] | None
     due: float | None
-    place: int
+    position: int
     notes: list[Note]
     aliases: list[str]
 
     def rank(self) -> None:
-        """Take the place that priority and sequence give: a lower one is claimed earlier."""
-        self.place = self.sequence - self.priority * _SEQUENCES
+        """Take the position that priority, place and sequence give."""
+        self.position = (round(self.place * 1e6) - self.priority * _MOMENTS) * _SEQUENCES + self.sequence
 
     def copy(self) -> JobRow:
         """Return what callers may have."""
@@ -50,18 +50,19 @@ class StoredJob(JobRow):
         return is_among(self.notes, kinds, token, who)
 
 
-def sequence_of(place: int) -> int:
-    """Return the sequence of the row that has this place."""
-    return place % _SEQUENCES
+def sequence_of(position: int) -> int:
+    """Return the sequence of the row that has this position."""
+    return position % _SEQUENCES
 
 
-def first_of_each_priority(places: SortedKeys[int]) -> Iterator[int]:
-    """Iterate over the first place of each priority that is there."""
-    return first_of_each_span(places, _SEQUENCES)
+def first_of_each_priority(positions: SortedKeys[int]) -> Iterator[int]:
+    """Iterate over the first position of each priority that is there."""
+    return first_of_each_span(positions, _SEQUENCES * _MOMENTS)
 
 
 def draft(new: NewJob, now: float) -> StoredJob:
     """Return the row of a new job, which stands nowhere yet."""
     row = StoredJob(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
+    row.ties = new.ties
     row.index, row.due, row.notes, row.aliases = None, None, [], []
     return row

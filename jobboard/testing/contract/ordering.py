@@ -1,4 +1,4 @@
-"""Order: higher priority first, then oldest first, by number and not by text."""
+"""Order: higher priority first, then what was due first, then what was posted first, by number and not by text."""
 
 from __future__ import annotations
 
@@ -107,21 +107,56 @@ class OrderingCases(Case):
             board.release(job, reason="its host is gone")
         assert uuids_of(drain(board)) == uuids_of(jobs)
 
-    def test_a_restored_job_goes_back_to_its_place(self, board: JobBoard) -> None:
+    def test_an_expired_job_goes_back_to_its_place(self, board: JobBoard) -> None:
+        jobs = [board.post("resize") for _ in range(3)]
+        claimed = board.claim_next("alice", limit=2, expiry=SHORT)
+        eventually(lambda: board.stats().claimed == 0)
+        assert uuids_of(claimed) == uuids_of(jobs[:2])
+        assert uuids_of(drain(board)) == uuids_of(jobs)
+
+    def test_a_restored_job_stands_behind_what_was_due_before(self, board: JobBoard) -> None:
         jobs = [board.post("resize") for _ in range(12)]
         claimed = board.claim_next("alice", limit=2)
         for job in claimed:
             board.trash(job, "alice")
         for job in reversed(claimed):
             board.restore(job.uuid)
-        assert uuids_of(drain(board)) == uuids_of(jobs)
+        assert uuids_of(drain(board)) == uuids_of([*jobs[2:], *reversed(claimed)])
 
-    def test_a_due_job_stands_where_it_was_posted(self, board: JobBoard) -> None:
-        early = board.post("resize", delay=SHORT)
-        late = board.post("resize")
-        urgent = board.post("resize", priority=JobPriority.HIGH, delay=SHORT)
+    @pytest.mark.parametrize("limit", [1, 10])
+    def test_what_was_due_first_is_claimed_first(self, board: JobBoard, limit: int) -> None:
+        third, second, first = (board.post("resize", delay=delay) for delay in (3 * SHORT, 2 * SHORT, SHORT))
+        now = board.post("resize")
+        urgent = board.post("resize", priority=JobPriority.HIGH, delay=2 * SHORT)
         eventually(lambda: board.stats().delayed == 0)
-        assert uuids_of(drain(board)) == uuids_of([urgent, early, late])
+        expected = uuids_of([urgent, now, first, second, third])
+        assert uuids_of(board.iterjobs()) == expected
+        assert uuids_of(drain(board, limit=limit)) == expected
+
+    def test_delayed_jobs_are_listed_in_the_order_in_which_they_become_due(self, board: JobBoard) -> None:
+        third, first, second = (board.post("resize", delay=delay) for delay in (3 * LONG, LONG, 2 * LONG))
+        now = board.post("resize")
+        assert uuids_of(board.iterjobs()) == uuids_of([now, first, second, third])
+
+    def test_a_job_that_is_put_back_for_later_has_the_place_of_that_moment(self, board: JobBoard) -> None:
+        later, now, last = (board.post("resize") for _ in range(3))
+        board.abandon(claim_one(board), "alice", delay=SHORT)
+        eventually(lambda: board.stats().delayed == 0)
+        after = board.post("resize")
+        assert uuids_of(drain(board)) == uuids_of([now, last, later, after])
+
+    def test_a_delayed_job_that_is_to_run_now_stands_behind_what_was_due_before(self, board: JobBoard) -> None:
+        early = board.post("resize", delay=LONG)
+        jobs = [board.post("resize") for _ in range(2)]
+        assert board.run_now(early)
+        last = board.post("resize")
+        assert uuids_of(drain(board)) == uuids_of([*jobs, early, last])
+
+    def test_a_replaced_job_stands_where_a_new_one_would(self, board: JobBoard) -> None:
+        replaced = board.post("resize", key="cat.png")
+        other = board.post("resize")
+        assert board.post("resize", key="cat.png", if_exists="replace") == replaced
+        assert uuids_of(drain(board)) == uuids_of([other, replaced])
 
     def test_a_job_that_waits_takes_the_place_of_another_priority(self, board: JobBoard, other: JobBoard) -> None:
         names: list[Priority] = ["normal", "normal", "normal", "high"]
