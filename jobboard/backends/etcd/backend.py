@@ -29,7 +29,9 @@ from jobboard.backends.etcd.schedules import Schedules
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
 from jobboard.backends.kv.jobs import JobChanges
+from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import join_jobs
+from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.events import EventKind, JobEvent
 
@@ -101,8 +103,14 @@ class EtcdBackend(Backend):
     def boards(self, timeout: float) -> list[str]:
         return self._asked(self.connection.board_names, timeout)
 
+    def migrate(self, timeout: float) -> Migration:
+        found = self._asked(self.connection.upgrade, timeout)
+        return Migration(None if found is None else found.decode(), STORED_LAYOUT.decode())
+
     def _asked(self, ask: Callable[[], T], timeout: float) -> T:
-        """Return what a question answers for which nothing but the connection is opened."""
+        """Return what a question answers for which nothing but the connection is opened, unless the board is open."""
+        if self.connection.is_open:
+            return ask()
         answers: list[T] = []
         with time_limit(timeout):
             self.http.open(timeout, lambda: answers.append(ask()))

@@ -19,13 +19,14 @@ from jobboard.backends.etcd.txn import (
     at_revision,
     get,
     many,
+    modified_at,
     parts_of,
     put,
     result_of,
     scan,
     scan_prefix,
 )
-from jobboard.backends.layout import STORED_LAYOUT, check_layout
+from jobboard.backends.layout import STORED_LAYOUT, check_layout, must_upgrade
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
@@ -58,7 +59,28 @@ class Connection:
                 "the header Date; let a proxy before etcd pass it on"
             )
         layout = self._write_layout() if found is None else found.value
-        check_layout(self.keys.board, f"etcd at {self.http.where}", layout)
+        check_layout(self.keys.board, self._where, layout)
+
+    def upgrade(self) -> bytes | None:
+        """Bring the board to our layout, and return the number of the one that it had; None if there was none.
+
+        Layout 1 has the same keys and values.
+
+        :raises BoardUnavailable: it has a later one, or another client changes it.
+        """
+        key = self.keys.layout
+        found = self.read([get(key)])[0].first
+        if found is None:
+            self._write_layout()
+        elif must_upgrade(self.keys.board, self._where, found.value):
+            upgraded = Txn([modified_at(key, found.modified)], [put(key, STORED_LAYOUT)])
+            if not self.send(upgraded).succeeded:
+                raise BoardUnavailable("another client has changed the board's layout; try again")
+        return None if found is None else found.value
+
+    @property
+    def _where(self) -> str:
+        return f"etcd at {self.http.where}"
 
     def _write_layout(self) -> bytes:
         """Give a new board our layout; return the one that it has, since another client may be faster."""

@@ -12,7 +12,9 @@ from kazoo.client import KazooClient, KazooState
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.kv.jobs import JobChanges
+from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import forward_roles, join_jobs
+from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.audit import Auditor
@@ -51,6 +53,7 @@ _READ = 1
 CLOSE_TIMEOUT = 3.0
 
 
+T = TypeVar("T")
 Collaborator = TypeVar("Collaborator")
 
 
@@ -130,10 +133,20 @@ class ZooKeeperBackend(Backend):
     # -- connection ------------------------------------------------------------------------------------------------
 
     def boards(self, timeout: float) -> list[str]:
+        return self._asked(self._creation.boards, timeout)
+
+    def migrate(self, timeout: float) -> Migration:
+        found = self._asked(self._creation.upgrade, timeout)
+        return Migration(None if found is None else found.decode(), STORED_LAYOUT.decode())
+
+    def _asked(self, ask: Callable[[], T], timeout: float) -> T:
+        """Return what a question answers for which nothing but the connection is opened, unless the board is open."""
+        if self._connection.is_open:
+            return ask()
         with time_limit(timeout):
             self._connection.open(timeout)
             try:
-                return self._creation.boards()
+                return ask()
             finally:
                 self._connection.close(keep_session=False)
 

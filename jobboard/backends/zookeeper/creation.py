@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from jobboard.backends.layout import STORED_LAYOUT, check_layout
+from jobboard.backends.layout import STORED_LAYOUT, check_layout, must_upgrade
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo, refused
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -71,9 +71,35 @@ class BoardCreation:
         deleted = found[self._layout.deleted]
         self._reader.deletions = 0 if deleted is None else deleted.stat.version
 
+    def upgrade(self) -> bytes | None:
+        """Bring the board to our layout, and return the number of the one that it had; None if there was none.
+
+        Layout 1 has the same znodes and values; only its clients claim delayed jobs in another order.
+
+        :raises BoardUnavailable: it has a later one, or another client changes it.
+        """
+        number = self._layout.number
+        try:
+            found = self._connection.read_one(number)
+            if found is None:
+                self._create(number)
+                return None
+            if must_upgrade(self._layout.board, self._where, found.data):
+                request = self._connection.new_write()
+                request.set(number, STORED_LAYOUT, found.stat.version)
+                if not self._connection.is_written(request):
+                    raise BoardUnavailable("another client has changed the board's layout; try again")
+        except KazooException as error:
+            raise from_kazoo(self._connection.where, error) from None
+        return bytes(found.data)
+
+    @property
+    def _where(self) -> str:
+        return f"ZooKeeper at {self._connection.where}"
+
     def _check_number(self, found: Data | None) -> None:
         if found is not None:
-            check_layout(self._layout.board, f"ZooKeeper at {self._connection.where}", found.data)
+            check_layout(self._layout.board, self._where, found.data)
 
     def _create_at_once(self, paths: Sequence[str]) -> bool:
         """Create all of these, which usually works; False if another client does so too, or without a root."""
