@@ -113,6 +113,7 @@ class AsyncJobBoard(AsyncWrapper):
 
     connect = as_coroutine(JobBoard.connect, lambda board, *_: board.close())
     migrate = as_coroutine(JobBoard.migrate)
+    statements_of_migration = as_coroutine(JobBoard.statements_of_migration)
 
     post = as_coroutine(JobBoard.post)
     post_many = as_coroutine(JobBoard.post_many)

@@ -215,6 +215,14 @@ class Backend(abc.ABC):
         """
         raise NotSupported(f"a {self.scheme} board has no layout to upgrade")
 
+    def statements_of_migration(self, timeout: float) -> list[str]:
+        """Return the SQL that :meth:`migrate` would execute, in order; changes nothing.
+
+        :raises BoardUnavailable: as for :meth:`migrate`.
+        :raises NotSupported: the store has no SQL.
+        """
+        raise NotSupported(f"a {self.scheme} board has no SQL statements to show")
+
     def faults(self) -> list[str]:
         """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""
         return []

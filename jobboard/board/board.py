@@ -117,6 +117,15 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         """
         return self._backend.migrate(_check_timeout(timeout))
 
+    def statements_of_migration(self, timeout: Seconds = 10.0) -> list[str]:
+        """Return the SQL that :meth:`migrate` would execute now, in order; changes nothing.
+
+        :param timeout: seconds.
+        :raises BoardUnavailable: the store can't be reached, or was made by a newer jobboard.
+        :raises NotSupported: the store has no SQL.
+        """
+        return self._backend.statements_of_migration(_check_timeout(timeout))
+
     def __enter__(self) -> Self:
         self.connect()
         return self

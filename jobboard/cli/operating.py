@@ -209,17 +209,23 @@ def check(session: Session, repair: bool) -> None:
 @command(
     "migrate",
     "jobboard migrate --board postgresql://owner@db.example.org/app",
-    "jobboard migrate --board 'mysql://owner@db.example.org/app?prefix=queue_' --json",
+    "jobboard migrate --board 'mysql://owner@db.example.org/app?prefix=queue_' --dry-run",
 )
+@click.option("--dry-run", is_flag=True, help="Print the SQL, and change nothing.")
 @pass_session
-def migrate(session: Session) -> None:
+def migrate(session: Session, dry_run: bool) -> None:
     """Create the tables of a board in an SQL database, or bring them to this jobboard's version.
 
-    Boards do so by themselves when they are opened, unless their URI says migrate=false, so that they need no right
-    to make tables. Changes nothing that is up to date, and refuses what a newer jobboard has made. PostgreSQL's
-    sequences that are behind their rows, as after a restore of single tables, go on after them.
+    Stop all programs that use an older version first. Boards create tables by themselves when they are opened, unless
+    their URI says migrate=false. Changes nothing that is up to date, goes on where an interrupted migration ended, and
+    refuses what a newer jobboard has made. PostgreSQL's sequences that are behind their rows, as after a restore of
+    single tables, go on after them.
     """
-    _migrate(session, "schema")
+    if dry_run:
+        statements = session.closed_board().statements_of_migration()
+        session.output.report({"statements": statements}, "\n".join(f"{statement};" for statement in statements))
+    else:
+        _migrate(session, "schema")
 
 
 @command("upgrade", "jobboard upgrade --board redis://redis.example.org", "jobboard upgrade --json")

@@ -26,7 +26,7 @@ from helpers.sql_seam import (
 
 from jobboard import JobBoard
 from jobboard.backends.rows import Consumption, Fence, Lost, Verdict
-from jobboard.backends.sql import SqliteBackend, schema
+from jobboard.backends.sql import SqliteBackend
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.states import JobState
@@ -178,7 +178,7 @@ def test_a_board_that_is_there_is_opened_without_a_lock(path: Path) -> None:
     with other_process(HOLD_THE_LOCK, path) as process:
         assert next_line(process) == "locked"
         with opened(path) as backend:
-            assert (backend.jobs.count(), backend.database.found_version) == (0, str(schema.VERSION))
+            assert backend.jobs.count() == 0
 
 
 def test_opening_gives_up_after_its_timeout(path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(path: Path, version: str) -
 
 def test_a_newer_file_without_our_tables_is_not_given_them(path: Path) -> None:
     run_sql(path, "CREATE TABLE jobboard_meta (name TEXT PRIMARY KEY, value TEXT)")
-    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '5')")
+    run_sql(path, "INSERT INTO jobboard_meta VALUES ('version', '6')")
     with pytest.raises(BoardUnavailable):
         backend_of(path).open(5.0)
     assert run_sql(path, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("jobboard_meta",)]
@@ -58,6 +58,9 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) 
     run_sql(path, "DROP TABLE jobboard_schedules")
     run_sql(path, "DROP TABLE jobboard_book_entries")
     run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
+    with pytest.raises(BoardUnavailable, match="schema 1, this jobboard needs schema 5; .* `jobboard migrate`"):
+        backend_of(path).open(5.0)
+    backend_of(path).migrate(5.0)
     with opened(path) as backend:
         assert backend.jobs.read([row.uuid]) == [row]
         step = ScheduleStep("nightly", None, ScheduleRow("nightly", "a", 0.0, b"body"))

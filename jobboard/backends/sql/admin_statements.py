@@ -10,8 +10,6 @@ from jobboard.backends.sql.schema import boards, book_entries, books, entities, 
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
-WRITE_VERSION = insert_new(meta, ["name"], {"name": "version", "value": p("version")})
-CHANGE_VERSION = Statement(update(meta).where(meta.c.name == "version").values(value=p("version")))
 NAME_INSTALLATION = insert_new(meta, ["name"], {"name": "identity", "value": p("identity")})
 IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
 ADD_BOARD = insert_new(boards, ["name"], {"name": p("name")})

@@ -5,16 +5,21 @@ from __future__ import annotations
 import abc
 import select
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.server_errors import ServerErrors
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import OtherDriverConnection, UserConnection
 from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.errors import BoardUnavailable
+
+#: Seconds after which a statement of a migration is given up.
+STEP_TIMEOUT = 3600
 
 
 class Driver(UserConnection):
@@ -121,11 +126,20 @@ class Driver(UserConnection):
         """Return the schema's version, or None if there are no tables; raises its own errors."""
 
     @abc.abstractmethod
-    def upgrade(self, connection: Any) -> None:
-        """Create or upgrade the tables under a lock; raises its own errors.
+    def migrating(self, connection: Any, timeout: float) -> AbstractContextManager[None]:
+        """Let this connection alone migrate these tables within the block, where a statement may take an hour.
 
-        :raises BoardUnavailable: another process has made them newer meanwhile.
+        :param timeout: seconds to wait for others that do so.
+        :raises BoardUnavailable: others did so for longer.
         """
+
+    @abc.abstractmethod
+    def planner(self, connection: Any) -> Planner:
+        """Return what plans the steps from the tables that are there; raises its own errors."""
+
+    @abc.abstractmethod
+    def take(self, connection: Any, step: Step) -> None:
+        """Take one step; raises its own errors."""
 
     def mend_sequences(self, connection: Any) -> list[str]:
         """Let what gives numbers go on after the rows; return what was behind them. Raises its own errors."""

@@ -23,12 +23,19 @@ from sqlalchemy.dialects import mysql
 from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 4
+VERSION = 5
+_UPGRADING = f"-{VERSION}"
 
 
 def is_newer(found: str) -> bool:
     """Whether a layout is not ours but a later one; a version that is no number isn't ours either."""
-    return not found.isdigit() or int(found) > VERSION
+    number = found.removesuffix(_UPGRADING)
+    return not number.isdigit() or int(number) > VERSION
+
+
+def upgrading_from(found: str) -> str:
+    """Return the version of tables that are on their way from an earlier one to ours, which no client takes for its."""
+    return found.removesuffix(_UPGRADING) + _UPGRADING
 
 
 metadata = MetaData()
@@ -103,8 +110,8 @@ jobs = Table(
     Column("result", Bytes),
     Column("body", Bytes, nullable=False),
     # Another program that writes into the table must not make a row that can't be sorted with the others.
-    CheckConstraint(column("state").between(BLOCKED, TRASHED)),
-    CheckConstraint(column("rank").between(-max(JobPriority), -min(JobPriority))),
+    CheckConstraint(column("state").between(BLOCKED, TRASHED), name="jobboard_jobs_states"),
+    CheckConstraint(column("rank").between(-max(JobPriority), -min(JobPriority)), name="jobboard_jobs_ranks"),
     sqlite_autoincrement=True,
 )
 

@@ -15,7 +15,7 @@ from jobboard.backends.rows import Migration
 from jobboard.backends.sql.backend import SqlBackend
 from jobboard.backends.sql.dialect import DEFAULT_PREFIX, TableNames, check_name
 from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.migration import board_names, migrate
+from jobboard.backends.sql.migration import board_names, migrate, statements_of_migration
 from jobboard.backends.sql.retries import retry
 from jobboard.backends.sql.server_database import ServerDatabase
 
@@ -42,7 +42,7 @@ class ServerBackend(SqlBackend[ServerDatabase]):
     :param engine: an SQLAlchemy engine that makes the connections, instead of the address; it is left as it was found.
     :param prefix: what the names of the tables begin with: several installations can share a database.
     :param pool_size: how many connections this board uses at the same time, not counting one that waits.
-    :param migrate: whether to create and upgrade the tables when the board is opened.
+    :param migrate: whether to create the tables when the board is opened and there are none.
     :param socket_timeout: seconds after which a server that does not reply is given up.
     """
 
@@ -98,6 +98,9 @@ class ServerBackend(SqlBackend[ServerDatabase]):
 
     def migrate(self, timeout: float) -> Migration:
         return migrate(self._driver(), timeout)
+
+    def statements_of_migration(self, timeout: float) -> list[str]:
+        return statements_of_migration(self._driver(), timeout)
 
     def boards(self, timeout: float) -> list[str]:
         return board_names(self._driver(), timeout)

@@ -13,7 +13,7 @@ from jobboard.backends.sql.commit_notifier import CommitNotifier
 from jobboard.backends.sql.connection_pool import ConnectionPool, Place
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.migration import bring_to_our_version, check_version
+from jobboard.backends.sql.migration import check_tables
 from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
@@ -37,7 +37,7 @@ _inherited: list[ServerDatabase] = []
 class ServerDatabase(Database):
     """Several transactions at a time, each on a connection of its own; they lock what they change.
 
-    :param migrate: whether to create or upgrade the tables; if not, they must be there.
+    :param migrate: whether to create the tables; if not, they must be there.
     :param timeout: seconds for the first connection and the schema.
     :param reply_timeout: seconds that the driver waits for a reply.
     """
@@ -57,7 +57,7 @@ class ServerDatabase(Database):
         self._has_failed = False
         connection = driver.connect(timeout)
         with self._asking(connection):
-            (bring_to_our_version if migrate else check_version)(driver, connection)
+            check_tables(driver, connection, migrate, timeout)
             self._find_board(connection)
             self.identity = self._identity_of(connection)
         self._pool.adopt(connection)

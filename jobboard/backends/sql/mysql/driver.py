@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pymysql
@@ -13,13 +14,13 @@ from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
-from jobboard.backends.sql.driver import Driver, has_input
-from jobboard.backends.sql.migration import found_version, read_version, write_version
+from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
 from jobboard.backends.sql.mysql.connection import Connect
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
-from jobboard.backends.sql.mysql.tables import statements_of_mysql
+from jobboard.backends.sql.mysql.tables import planner_of
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
 from jobboard.backends.sql.mysql.user_connections import (
     CHARSET,
@@ -28,6 +29,7 @@ from jobboard.backends.sql.mysql.user_connections import (
     MysqlclientConnection,
     check_charset,
 )
+from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
@@ -37,7 +39,7 @@ from jobboard.errors import BoardUnavailable
 #: The first with SKIP LOCKED.
 MIN_MARIADB, MIN_MYSQL = (10, 6), (8, 0)
 
-_NO_TABLE, _TABLE_EXISTS, _INDEX_EXISTS = 1146, 1050, 1061
+_NO_TABLE = 1146
 
 #: A statement knows a variable's value when it is planned, and so can use an index for it.
 SET_NOW = "SET @jobboard_now = CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
@@ -65,8 +67,6 @@ _BEGIN_READ = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 )
-#: Seconds for which boards that are opened at the same time wait while one of them makes the tables.
-UPGRADE_TIMEOUT = 60
 
 
 class MysqlDriver(Driver):
@@ -140,33 +140,30 @@ class MysqlDriver(Driver):
                 return None
             raise
 
-    def upgrade(self, connection: Any) -> None:
-        """Every statement commits by itself. An upgrade that broke off is repeated as a whole; the version is last."""
+    @contextlib.contextmanager
+    def migrating(self, connection: Any, timeout: float) -> Iterator[None]:
         cursor = connection.cursor()
         cursor.execute("SELECT DATABASE()")
         lock = f"jobboard_{self.dialect.table_names.fingerprint}_{cursor.fetchone()[0]}"[:64]
-        cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, UPGRADE_TIMEOUT))
+        cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, timeout))
         if cursor.fetchone() != (1,):
-            raise BoardUnavailable(f"{self.where} is being upgraded by another process for more than a minute")
+            raise BoardUnavailable(f"another process migrates {self.where} since more than {timeout:.0f} s")
+        connection._read_timeout = connection._write_timeout = STEP_TIMEOUT
         try:
-            found = found_version(self, self.read_version(connection))
-            for statement in statements_of_mysql(found, self.dialect, is_mariadb(connection)):
-                _make(cursor, statement)
-            write_version(cursor, self.dialect, found)
+            yield
         finally:
             with contextlib.suppress(pymysql.Error):
                 cursor.execute("SELECT RELEASE_LOCK(%s)", (lock,))
 
+    def planner(self, connection: Any) -> Planner:
+        return planner_of(connection.cursor(), self.dialect, is_mariadb(connection))
+
+    def take(self, connection: Any, step: Step) -> None:
+        for statement in step:
+            connection.cursor().execute(statement)
+
     def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
         return MysqlChangePoller(connection, self.dialect, self.explain)
-
-
-def _make(cursor: Any, statement: str) -> None:
-    try:
-        cursor.execute(statement)
-    except pymysql.Error as error:
-        if code_of(error) not in (_TABLE_EXISTS, _INDEX_EXISTS):
-            raise
 
 
 def _check(connection: Any, where: str) -> None:

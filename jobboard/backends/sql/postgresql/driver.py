@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -13,17 +15,18 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from jobboard.backends.sql import schema
 from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.database import ChangePoller
 from jobboard.backends.sql.dialect import Dialect, TableNames
-from jobboard.backends.sql.driver import Driver, has_input
-from jobboard.backends.sql.migration import found_version, read_version, statements_to_upgrade, write_version
+from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.migration import read_version
+from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.postgresql import channels, sequences
 from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
+from jobboard.backends.sql.postgresql.tables import planner_of
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
     AdaptedAsyncpgConnection,
@@ -42,8 +45,10 @@ from jobboard.errors import BoardUnavailable
 Connect = Callable[[float], psycopg.Connection[Any]]
 
 MIN_VERSION = 120000
-#: Seconds for which an upgrade waits for each lock.
-_UPGRADE_LOCK_TIMEOUT = 10
+#: Each step of a migration waits for locks for this long.
+_MIGRATION_LOCK_TIMEOUT = "SET lock_timeout = '10s'"
+#: Seconds between two tries to be the one that migrates.
+_LOCK_POLL = 0.02
 
 #: How a database keeps text if it can keep every text; SQL_ASCII takes what clients send as it is.
 _ENCODINGS = ("UTF8", "SQL_ASCII")
@@ -77,21 +82,6 @@ _SET_UP = "; ".join(
         # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
         "SET idle_in_transaction_session_timeout = '10s'",
     ]
-)
-
-# An index by id would get an entry more by each claim and each consume. Tables of an older version keep theirs, since
-# programs of that version may go on.
-_KEY = "ALTER TABLE {table} DROP CONSTRAINT {prefix}jobs_pkey, ADD PRIMARY KEY USING INDEX {prefix}uuid"
-
-# How far posts fill a page, in percent. A post, a claim and a consume each add an entry of their job to these indexes,
-# next to each other: claims need not split a page that posts fill by a third. A claim and a consume each write the row
-# of their job anew: in a page that posts fill by half they find room beside it, and change no other page.
-_FILL_FACTORS = (("INDEX", "uuid", 30), ("INDEX", "history", 30), ("TABLE", "jobs", 50))
-# A claim adds an entry less where the index of the ready order leaves claimed jobs to that of what is due. It has those
-# too whose claims never end, and tells them from the delayed ones.
-_INDEXES = (
-    ("ready", f"(board, state, rank, id) WHERE state <> {schema.CLAIMED}"),
-    ("due", f"(board, due_at, state) WHERE due_at IS NOT NULL OR state = {schema.CLAIMED}"),
 )
 
 
@@ -200,31 +190,33 @@ class PostgresqlDriver(Driver):
             return None
         return read_version(cursor, self.dialect)
 
-    def upgrade(self, connection: psycopg.Connection[Any]) -> None:
-        table_names = self.dialect.table_names
-        with connection.transaction(), connection.cursor() as cursor:
-            # Boards that are opened at the same time wait here, and all but the first find the work done. Tables in use
-            # are waited for too.
-            cursor.execute(f"SET LOCAL lock_timeout = '{_UPGRADE_LOCK_TIMEOUT}s'")
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(table_names.fingerprint, 16)])
-            cursor.execute("SELECT to_regnamespace(%s)", [table_names.schema or "public"])
-            if table_names.schema is not None and cursor.fetchone() == (None,):
-                cursor.execute(f'CREATE SCHEMA "{table_names.schema}"')
-            found = found_version(self, self.read_version(connection))
-            if found == schema.VERSION:
-                return
-            for statement in statements_to_upgrade(schema.metadata.sorted_tables, found, self.dialect):
-                cursor.execute(statement.encode())
-            if not found:
-                cursor.execute(_KEY.format(table=table_names.table("jobs"), prefix=table_names.prefix).encode())
-            for name, entries in _INDEXES:
-                cursor.execute(f"DROP INDEX IF EXISTS {table_names.table(name)}")
-                cursor.execute(
-                    f"CREATE INDEX {table_names.prefix}{name} ON {table_names.table('jobs')} {entries}".encode()
-                )
-            for kind, name, percent in _FILL_FACTORS:
-                cursor.execute(f"ALTER {kind} {table_names.table(name)} SET (fillfactor = {percent})")
-            write_version(cursor, self.dialect, found)
+    @contextlib.contextmanager
+    def migrating(self, connection: psycopg.Connection[Any], timeout: float) -> Iterator[None]:
+        table_names, deadline = self.dialect.table_names, time.monotonic() + timeout
+        key = int(table_names.fingerprint, 16)
+        # Not by waiting for the lock: a statement that waits holds a snapshot, and the making of an index waits for
+        # that one's end.
+        while not _try_lock(connection, key):
+            if time.monotonic() > deadline:
+                raise BoardUnavailable(f"another process migrates {self.where} since more than {timeout:.0f} s")
+            time.sleep(_LOCK_POLL)
+        try:
+            # What reads a whole table is to read it in its order. Tables in use are waited for.
+            connection.execute("; ".join([*(f"SET {name} = on" for name in _OFF), _MIGRATION_LOCK_TIMEOUT]))
+            limit_replies(connection, STEP_TIMEOUT)
+            yield
+        finally:
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+    def planner(self, connection: psycopg.Connection[Any]) -> Planner:
+        return planner_of(connection.cursor(), self.dialect)
+
+    def take(self, connection: psycopg.Connection[Any], step: Step) -> None:
+        # A single statement is a transaction by itself; an index can't be made concurrently in any other.
+        with connection.transaction() if len(step) > 1 else contextlib.nullcontext():
+            for statement in step:
+                connection.execute(statement.encode())
 
     def mend_sequences(self, connection: psycopg.Connection[Any]) -> list[str]:
         with connection.transaction(), connection.cursor() as cursor:
@@ -232,6 +224,10 @@ class PostgresqlDriver(Driver):
 
     def change_poller(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangePoller:
         return PostgresqlChangePoller(connection, self.dialect, channel, event_channel, self.explain)
+
+
+def _try_lock(connection: psycopg.Connection[Any], key: int) -> bool:
+    return connection.execute("SELECT pg_try_advisory_lock(%s)", [key]).fetchone() == (True,)
 
 
 def limit_replies(connection: psycopg.Connection[Any], reply_timeout: float) -> None:

@@ -15,8 +15,9 @@ from jobboard.backends.base import Capabilities, Waiter
 from jobboard.backends.rows import Migration
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.backend import Operations, SqlBackend
-from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names
+from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
 from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
+from jobboard.backends.sql.sqlite.migration import statements, version_of
 from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
 from jobboard.validation import check_number, option_in_seconds
 
@@ -97,9 +98,21 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         return SqliteWaiter(self.change_notifier, partial(self._ready_in, names), names, self.database)
 
     def migrate(self, timeout: float) -> Migration:
-        file = self._connect(timeout)
-        file.close()
-        return Migration(file.found_version, str(schema.VERSION))
+        found = None
+        if self._path.exists():
+            with existing(self._path, timeout) as file:
+                file.execute("BEGIN IMMEDIATE")
+                found = version_of(file)
+                for statement in statements(file, self._path) if found else []:
+                    file.execute(statement)
+                file.execute("COMMIT")
+        # Whoever makes a new file sets how its pages are.
+        self._connect(timeout).close()
+        return Migration(found, str(schema.VERSION))
+
+    def statements_of_migration(self, timeout: float) -> list[str]:
+        with existing(self._path, timeout) as file:
+            return statements(file, self._path)
 
     def boards(self, timeout: float) -> list[str]:
         return board_names(self._path, timeout)

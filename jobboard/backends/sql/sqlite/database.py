@@ -23,10 +23,12 @@ from jobboard.backends.locks import lock_within
 from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.database import ChangePoller, Database
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.migration import refuse_other_version
 from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
+from jobboard.backends.sql.sqlite.migration import statements, version_of
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.sqlite.user_connection import AdaptedAiosqliteConnection, SqliteUserConnection
@@ -70,9 +72,7 @@ class SqliteDatabase(Database):
         self._locked = locked(path)
         self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
-        #: The schema's version before this opened it; None if there were no tables.
-        self.found_version: str | None = None
-        self.board = self._retry(self._find_board, deadline) or self._retry(self._migrate, deadline)
+        self.board = self._retry(self._find_board, deadline) or self._retry(self._create, deadline)
         self._file = OpenFile(path)
         self._writer = self._retry(
             lambda: ForkSafeConnection(self._file, self._connect_writer, self.process_notifier.writing, is_writer=True),
@@ -208,36 +208,28 @@ class SqliteDatabase(Database):
         It takes no lock, which a transaction of the user's in this thread may hold.
         """
         with opening, contextlib.closing(self._connect()) as connection:
+            version = version_of(connection)
+            if version is None:
+                return None
+            refuse_other_version(version, str(self.path))
             transaction = Transaction(connection.cursor(), DIALECT, 0, 0.0)
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.meta.name]).fetchone() is None:
+            identity = transaction.row(admin_statements.IDENTITY)
+            if identity is None:
                 return None
-            version, identity = (
-                transaction.row(admin_statements.READ_VERSION),
-                transaction.row(admin_statements.IDENTITY),
-            )
-            if version is None or version[0] != str(schema.VERSION) or identity is None:
-                return None
-            self.found_version, self.identity = str(version[0]), str(identity[0])
+            self.identity = str(identity[0])
             board = transaction.row(admin_statements.FIND_BOARD, name=self.board_name)
             return None if board is None else int(board[0])
 
-    def _migrate(self) -> int:
-        """Create the tables, or check that those that are there are ours; return the number of this board."""
+    def _create(self) -> int:
+        """Create the tables if there are none, and this board; return its number."""
         with opening, self._engine.begin() as connection:
-            schema.meta.create(connection, checkfirst=True)
-            found = self.found_version = connection.execute(admin_statements.READ_VERSION.clause).scalar()
-            if found is None:
-                schema.metadata.create_all(connection, checkfirst=True)
-                connection.execute(admin_statements.WRITE_VERSION.clause, {"version": str(schema.VERSION)})
-            elif schema.is_newer(found):
-                raise BoardUnavailable(
-                    f"{self.path} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); "
-                    "upgrade jobboard"
-                )
-            elif int(found) < schema.VERSION:
-                # So far every version has only added tables.
-                schema.metadata.create_all(connection, checkfirst=True)
-                connection.execute(admin_statements.CHANGE_VERSION.clause, {"version": str(schema.VERSION)})
+            file: Any = connection.connection.driver_connection
+            found = version_of(file)
+            if found is not None:
+                refuse_other_version(found, str(self.path))
+            else:
+                for statement in statements(file, self.path):
+                    file.execute(statement)
             connection.execute(admin_statements.NAME_INSTALLATION.clause, {"identity": str(uuid.uuid4())})
             self.identity = str(connection.execute(admin_statements.IDENTITY.clause).scalar_one())
             connection.execute(admin_statements.ADD_BOARD.clause, {"name": self.board_name})
@@ -249,18 +241,30 @@ def board_names(path: Path, timeout: float) -> list[str]:
 
     :raises NotFound: there is no file.
     """
+    with existing(path, timeout) as file:
+        if file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.boards.name]).fetchone() is None:
+            return []
+        sql, _ = admin_statements.BOARD_NAMES.on(DIALECT)
+        return [name for (name,) in file.execute(sql)]
+
+
+@contextlib.contextmanager
+def existing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+    """A connection to a file for the block.
+
+    :raises NotFound: there is no file.
+    """
     _check_directory(path)
     if not path.exists():
         raise NotFound(f"there is no file {path}, and no board in it")
     try:
         with (
             opening,
-            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=timeout, uri=True)) as file,
+            contextlib.closing(
+                sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=timeout, uri=True, isolation_level=None)
+            ) as file,
         ):
-            if file.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [schema.boards.name]).fetchone() is None:
-                return []
-            sql, _ = admin_statements.BOARD_NAMES.on(DIALECT)
-            return [name for (name,) in file.execute(sql)]
+            yield file
     except sqlite3.Error as error:
         raise explain(error, path) from error
 
