@@ -14,8 +14,7 @@ from helpers.memory_seam import HandClock
 from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
-from jobboard.operate import bulk
-from jobboard.operate.bulk import Outcome, Step, Target, of_what, targets_of
+from jobboard.operate.bulk import ACTIONS, Outcome, Step, Target, of_what, reprioritizing, targets_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobPriority
 
@@ -27,7 +26,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
 
 
 TRASHED = {JobState.TRASHED}
-CANCEL, RESTORE = partial(bulk.cancel_all, by="me"), partial(bulk.restore_all, by="me")
+CANCEL, RESTORE = partial(ACTIONS["cancel"].act, by="me"), partial(ACTIONS["restore"].act, by="me")
 
 
 class TestSelecting:
@@ -136,7 +135,7 @@ class TestBulk:
         targets, steps = targets_of(Selection().jobs(board)), list[int]()
         board.claim(jobs[0], "w")
         board.cancel(jobs[1])
-        outcome = bulk.cancel_all(board, targets, steps.append, by="me")
+        outcome = ACTIONS["cancel"].act(board, targets, steps.append, by="me")
         assert (outcome.done, outcome.asked, steps) == (249, 1, [100, 100, 50])
         assert jobs[1].uuid in outcome.refused[0]
         assert (board.job_count, jobs[0].cancelled) == (1, True)
@@ -144,14 +143,14 @@ class TestBulk:
     def test_trash_restore_and_purge(self, board: JobBoard, jobs: list[Job]) -> None:
         targets = targets_of(Selection().jobs(board))
         board.cancel(jobs[1])
-        trashed = bulk.trash_all(board, targets, _ignore, by="me", reason="bad")
+        trashed = ACTIONS["trash"].act(board, targets, _ignore, by="me", reason="bad")
         assert (trashed.done, len(trashed.refused)) == (249, 1)
         assert (jobs[0].history[-1].who, jobs[0].record.reason) == ("me", "bad")
         board.purge(jobs[2].uuid)
-        restored = bulk.restore_all(board, targets[:200], _ignore, by="me")
+        restored = ACTIONS["restore"].act(board, targets[:200], _ignore, by="me")
         assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
         assert jobs[0].history[-1].who == "me"
-        purged = bulk.purge_all(board, targets, _ignore)
+        purged = ACTIONS["purge"].act(board, targets, _ignore)
         assert (purged.done, len(purged.refused), len(list(board.trashed()))) == (50, 200, 0)
 
     def test_release_ends_the_claims_that_were_seen(self, board: JobBoard, jobs: list[Job]) -> None:
@@ -159,7 +158,7 @@ class TestBulk:
         targets = targets_of(Selection(states={JobState.CLAIMED}).jobs(board))
         board.release(jobs[0], reason="x")
         board.claim(jobs[0], "other")
-        outcome = bulk.release_all(board, targets, _ignore, by="me", reason="gone")
+        outcome = ACTIONS["release"].act(board, targets, _ignore, by="me", reason="gone")
         assert (outcome.done, len(outcome.refused)) == (2, 1)
         assert jobs[0].state is JobState.CLAIMED
         assert jobs[1].history[-1].reason == "gone (me)"
@@ -169,7 +168,7 @@ class TestBulk:
         targets = targets_of(jobs)
         board.run_now(jobs[0])
         board.cancel(jobs[1])
-        outcome = bulk.run_now_all(board, targets, _ignore, by="me")
+        outcome = ACTIONS["run_now"].act(board, targets, _ignore, by="me")
         assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
 
     def test_reprioritize(self, board: JobBoard) -> None:
@@ -177,7 +176,7 @@ class TestBulk:
         targets = targets_of(jobs)
         board.reprioritize(jobs[0], "low")
         board.claim(jobs[1], "alice")
-        outcome = bulk.reprioritize_all(board, targets, _ignore, priority=JobPriority.LOW, by="ada")
+        outcome = reprioritizing(JobPriority.LOW).act(board, targets, _ignore, by="ada")
         assert (outcome.done, len(outcome.refused)) == (2, 1)
         assert board.get(jobs[2].uuid).priority is JobPriority.LOW
 
@@ -185,16 +184,16 @@ class TestBulk:
         job = board.post("a", key="k")
         board.trash(job, by="me")
         board.post("a", key="k")
-        outcome = bulk.restore_all(board, targets_of([job]), _ignore, by="me")
+        outcome = ACTIONS["restore"].act(board, targets_of([job]), _ignore, by="me")
         assert (outcome.done, "its key" in outcome.refused[0]) == (0, True)
         assert list(board.trashed()) == [job]
 
-    @pytest.mark.parametrize("act", [CANCEL, RESTORE, bulk.purge_all])
+    @pytest.mark.parametrize("act", [CANCEL, RESTORE, ACTIONS["purge"].act])
     def test_a_store_that_goes_away_says_how_far_it_came(
         self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], Outcome]
     ) -> None:
         if act is not CANCEL:
-            bulk.trash_all(board, targets_of(jobs), _ignore, by="me", reason="bad")
+            ACTIONS["trash"].act(board, targets_of(jobs), _ignore, by="me", reason="bad")
         with pytest.raises(BoardUnavailable, match="before that, 100 of 250 jobs were done"):
             act(board, targets_of(jobs), lambda _: board.close())
         board.connect()
@@ -217,7 +216,7 @@ def test_what_was_done_by_a_request_without_a_reply_counts(board: JobBoard, monk
         return answer
 
     monkeypatch.setattr(inside.jobs, "purge", lose)
-    assert bulk.purge_all(board, targets_of([job]), _ignore).done == 1
+    assert ACTIONS["purge"].act(board, targets_of([job]), _ignore).done == 1
 
 
 def _ignore(_: int) -> None:
@@ -229,7 +228,7 @@ def test_jobs_that_the_store_refuses_hold_up_no_others() -> None:
         jobs = board.post_many([Posting("a") for _ in range(7)])
         refused = [jobs[0].uuid, jobs[3].uuid, jobs[6].uuid]
         lossy.refuse(refused)
-        outcome = bulk.trash_all(board, targets_of(jobs), lambda number: None, by="me", reason=None)
+        outcome = ACTIONS["trash"].act(board, targets_of(jobs), lambda number: None, by="me", reason=None)
         assert outcome.changed == [job.uuid for job in jobs if job.uuid not in refused]
         assert [line.split()[1] for line in outcome.refused] == refused
         assert {job.uuid for job in board.iterjobs()} == set(refused)

@@ -87,7 +87,7 @@ def test_each_request_is_told_with_its_operation(board: JobBoard, requests: Requ
     board.pause("resize")
     board.save_book(LogBook("journal"))
     board.entities()
-    bulk.cancel_all(board, bulk.targets_of(jobs[2:]), lambda number: None, by="ada")
+    bulk.ACTIONS["cancel"].act(board, bulk.targets_of(jobs[2:]), by="ada")
     received = [one for one in requests.received if one[0] not in ("now", "maintenance.tidy")]
     assert received == [
         ("post", "answered", 3),

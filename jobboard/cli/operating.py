@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +10,7 @@ from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, pass_session
 from jobboard.errors import NotFound
-from jobboard.operate.bulk import (
-    purge_all,
-    release_all,
-    reprioritize_all,
-    restore_all,
-    run_now_all,
-    trash_all,
-)
+from jobboard.operate.bulk import ACTIONS, reprioritizing
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import paused_texts, paused_view, row_of
@@ -49,7 +41,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, **w
         board.release(found, by=by, reason=note)
         _report(session, board, found, "is released")
     else:
-        change_selected(session, "release", "released", partial(release_all, by=by, reason=note), job=job, **which)
+        change_selected(session, ACTIONS["release"], by=by, note=note, job=job, **which)
 
 
 @command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
@@ -57,9 +49,9 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, **w
 @by_and_note
 @selectors(among={JobState.DELAYED})
 @pass_session
-def run_now(session: Session, /, by: str, note: str | None, **which: Any) -> None:
+def run_now(session: Session, /, **which: Any) -> None:
     """Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB."""
-    change_selected(session, "run now", "made claimable", partial(run_now_all, by=by, reason=note), **which)
+    change_selected(session, ACTIONS["run_now"], **which)
 
 
 @command(
@@ -72,10 +64,9 @@ def run_now(session: Session, /, by: str, note: str | None, **which: Any) -> Non
 @by_and_note
 @selectors(among={JobState.DELAYED, JobState.UNCLAIMED})
 @pass_session
-def reprioritize(session: Session, /, priority: str, by: str, note: str | None, **which: Any) -> None:
+def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
-    act = partial(reprioritize_all, priority=priority, by=by, reason=note)
-    change_selected(session, "reprioritize", "reprioritized", act, **which)
+    change_selected(session, reprioritizing(priority), **which)
 
 
 @command(
@@ -95,7 +86,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
         board.trash(found, by=by, reason=trashed_by_operator(note))
         _report(session, board, found, "is in the trash")
     else:
-        change_selected(session, "trash", "trashed", partial(trash_all, by=by, reason=note), job=job, **which)
+        change_selected(session, ACTIONS["trash"], by=by, note=note, job=job, **which)
 
 
 @command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")
@@ -118,9 +109,9 @@ def trashed(session: Session, selection: Selection) -> None:
 @by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
-def restore(session: Session, /, by: str, note: str | None, **which: Any) -> None:
+def restore(session: Session, /, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
-    change_selected(session, "restore", "restored", partial(restore_all, by=by, reason=note), **which)
+    change_selected(session, ACTIONS["restore"], **which)
 
 
 @command("purge", "jobboard purge 3f2a --yes", "jobboard purge --older-than 7d --yes")
@@ -128,9 +119,9 @@ def restore(session: Session, /, by: str, note: str | None, **which: Any) -> Non
 @by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
-def purge(session: Session, /, by: str, note: str | None, **which: Any) -> None:
+def purge(session: Session, /, **which: Any) -> None:
     """Delete jobs from the trash for good; asks first."""
-    change_selected(session, "purge", "purged", partial(purge_all, by=by, reason=note), asks_for_one=True, **which)
+    change_selected(session, ACTIONS["purge"], asks_for_one=True, **which)
 
 
 @command("pause", "jobboard pause resize --note 'the disk is full'", "jobboard pause")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,14 +12,14 @@ from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, pass_session
 from jobboard.cli.values import SPAN, details_of, moment_of, read_text
 from jobboard.errors import NotFound
-from jobboard.operate.bulk import Outcome, Step, Target, cancel_all, targets_of
+from jobboard.operate.bulk import ACTIONS, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.importing import exported_jobs, import_jobs
 from jobboard.operate.views import view_of
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
-    from jobboard.board import JobBoard
+    pass
 
 
 @command(
@@ -60,17 +59,12 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
 @pass_session
 def cancel(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
-    act = partial(cancel_all, by=by, reason=note)
-    if job is not None and not is_filtered():
-        _cancel_one(session, job, act)
-    else:
-        change_selected(session, "cancel", "cancelled", act, job=job, **which)
-
-
-def _cancel_one(session: Session, job: str, act: Callable[[JobBoard, list[Target], Step], Outcome]) -> None:
+    if job is None or is_filtered():
+        change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, **which)
+        return
     board = session.board()
     found = find_job(board, job)
-    outcome = act(board, targets_of([found]), lambda _: None)
+    outcome = ACTIONS["cancel"].act(board, targets_of([found]), by=by, reason=note)
     if outcome.refused:
         raise NotFound(outcome.refused[0])
     gone = not outcome.asked

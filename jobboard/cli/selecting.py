@@ -10,7 +10,7 @@ import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
-from jobboard.operate.bulk import Outcome, Step, Target, of_what, summary_of, targets_of
+from jobboard.operate.bulk import Action, of_what, summary_of, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -141,10 +141,10 @@ one_some_or_all = options(
 
 def change_selected(
     session: Session,
-    verb: str,
-    done: str,
-    act: Callable[[JobBoard, Sequence[Target], Step], Outcome],
+    action: Action,
     *,
+    by: str,
+    note: str | None,
     job: str | None,
     everything: bool,
     selection: Selection,
@@ -153,8 +153,7 @@ def change_selected(
 ) -> None:
     """Change one JOB, those of the selection or all; ask first, unless it is one or ``yes``.
 
-    :param verb: what is done, such as ``restore``.
-    :param done: what jobs then are, such as ``restored``; with ``_`` for spaces also the name of their number in JSON.
+    :param action: what jobs then are, with ``_`` for spaces, is also the name of their number in JSON.
     :param asks_for_one: whether to ask for one JOB too.
     """
     if (job is not None) + everything + is_filtered() != 1:
@@ -162,13 +161,13 @@ def change_selected(
     board, output = session.board(), session.output
     targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
     if targets and not yes and (job is None or asks_for_one):
-        confirm(f"{verb} {of_what(targets)}?")
-    with output.progress(verb, len(targets)) as step:
-        outcome = act(board, targets, step)
-    data = {done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
+        confirm(f"{action.verb} {of_what(targets)}?")
+    with output.progress(action.verb, len(targets)) as step:
+        outcome = action.act(board, targets, step, by=by, reason=note)
+    data = {action.done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
-    output.report(data, summary_of(targets, done, outcome))
+    output.report(data, summary_of(targets, action.done, outcome))
     tell_refused(session, outcome.refused)
 
 

@@ -1,4 +1,4 @@
-"""Does one thing to many jobs, a batch a request, and says what became of each."""
+"""What operators do to jobs, by name: on which states, and to many of them, a batch a request."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
+from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_operator
 
 if TYPE_CHECKING:
-    from jobboard.backends.base import Backend
     from jobboard.board import JobBoard
     from jobboard.client.sharing import Answer
     from jobboard.job import Job
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
-    """Return what the functions below need of each job; far less than a handle holds."""
+    """Return what actions need of each job; far less than a handle holds."""
     return [Target(job.uuid, job.name, job.record.token) for job in jobs]
 
 
@@ -80,121 +80,113 @@ def summary_of(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
     return text + asked
 
 
-def cancel_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """Take jobs off the board; the owners of claimed ones are asked to end. Each job is one atomic change.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to one job's part of a request, and whether the request was sent again."""
 
-    :param step: called with the number of jobs that a request was about.
-    :param by: the operator, for the history. :param reason: why, for the history.
-    :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
+    board: JobBoard
+    target: Target
+    answer: Any
+    repeated: bool
+    outcome: Outcome
+
+
+#: Sends a request about some jobs, with by whom and why; has the name of the primitive.
+Send = Callable[[JobStore, str | None, str | None, Sequence[Target]], Sequence[Any]]
+#: Returns why a job was not changed; None if it was.
+Refusal = Callable[[Answered], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One verb of operators. Each job is one atomic change.
+
+    :ivar verb: such as ``restore``. :ivar done: what jobs then are, such as ``restored``.
+    :ivar states: the states that it is for.
     """
-    said = check_operator(by, reason)
 
-    def cancel(backend: Backend, part: Sequence[Target]) -> list[CancelOutcome]:
-        return backend.jobs.cancel([target.uuid for target in part], *said)
+    verb: str
+    done: str
+    states: frozenset[JobState]
+    send: Send
+    refusal: Refusal
+    why: Callable[[str | None, str | None], str | None] = lambda _by, reason: reason
+    batch: int = _BATCH
 
-    def judge(target: Target, answer: CancelOutcome, repeated: bool) -> str | None:
-        if is_refusal(answer, repeated):
-            return f"job {target.uuid} is not on the board any more"
-        outcome.asked += answer is CancelOutcome.ASKED
-        return None
+    def act(
+        self,
+        board: JobBoard,
+        targets: Sequence[Target],
+        step: Step = lambda _: None,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Outcome:
+        """Do it to many jobs.
 
-    outcome = Outcome()
-    return _run(board, targets, step, outcome, cancel, judge)
+        :param step: called with the number of jobs that a request was about.
+        :param by: the operator, for the history. :param reason: why, for the history.
+        :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
+        """
+        from jobboard.board import client_of
 
+        by, reason = check_operator(by, reason)
+        client, outcome, said = client_of(board), Outcome(), (by, self.why(by, reason))
+        for part in client.batches(targets, self.batch):
+            try:
+                replies = client.replies(partial(self.send, client.backend.jobs, *said), part)
+                for target, reply in zip(part, replies, strict=True):
+                    self._count(board, target, reply, outcome)
+            except BoardUnavailable as error:
+                done = f"before that, {outcome.done} of {len(targets)} jobs were done"
+                raise type(error)(f"{error}; {done}") from error
+            step(len(part))
+        return outcome
 
-def trash_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """Put jobs into the trash, whoever holds them; otherwise as :func:`cancel_all`."""
-    who, text = check_operator(by, trashed_by_operator(reason))
-
-    def trash(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        answers = backend.jobs.trash([Trashing(target.uuid, None, reason=text, by=who) for target in part])
-        return [verdict_of(answer) for answer in answers]
-
-    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        return f"job {target.uuid} is not on the board any more" if answer is Verdict.LOST else None
-
-    return _run(board, targets, step, Outcome(), trash, judge)
-
-
-def release_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """End the claims that the jobs had when they were selected, a request each; otherwise as :func:`cancel_all`."""
-    text = released(*check_operator(by, reason))
-
-    def release(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return [backend.jobs.release(target.uuid, target.token, text) for target in part]
-
-    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        lost = is_refusal(answer, repeated)
-        return f"the claim of job {target.uuid} ended before it could be released" if lost else None
-
-    return _run(board, targets, step, Outcome(), release, judge, size=1)
-
-
-def run_now_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """Let delayed jobs be claimable at once; otherwise as :func:`cancel_all`."""
-    said = check_operator(by, reason)
-
-    def run_now(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.jobs.run_now([target.uuid for target in part], *said)
-
-    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        return f"job {target.uuid} is not delayed" if is_refusal(answer, repeated) else None
-
-    return _run(board, targets, step, Outcome(), run_now, judge)
+    def _count(self, board: JobBoard, target: Target, reply: Answer | BoardUnavailable, outcome: Outcome) -> None:
+        if isinstance(reply, BoardUnavailable):
+            refusal: str | None = f"was not changed: {reply}"
+        else:
+            refusal = self.refusal(Answered(board, target, *reply, outcome))
+            outcome.asked += reply[0] is CancelOutcome.ASKED
+        if refusal is None:
+            outcome.done += 1
+            outcome.changed.append(target.uuid)
+        else:
+            outcome.refused.append(f"job {target.uuid} {refusal}")
 
 
-def reprioritize_all(
-    board: JobBoard,
-    targets: Sequence[Target],
-    step: Step,
-    *,
-    priority: JobPriority | str,
-    by: str | None = None,
-    reason: str | None = None,
-) -> Outcome:
-    """Give jobs that wait another priority, also those that have it already; otherwise as :func:`cancel_all`."""
-    wish = JobPriority.convert(priority)
-    who, why = check_operator(by, reason)
-    text = to_priority(wish, why)
+def _by_uuid(primitive: str) -> Send:
+    def send(jobs: JobStore, by: str | None, reason: str | None, part: Sequence[Target]) -> Any:
+        return getattr(jobs, primitive)([target.uuid for target in part], by, reason)
 
-    def reprioritize(backend: Backend, part: Sequence[Target]) -> list[Verdict]:
-        return backend.jobs.reprioritize([target.uuid for target in part], int(wish), who, text)
-
-    def judge(target: Target, answer: Verdict, repeated: bool) -> str | None:
-        return f"job {target.uuid} is claimed, or not on the board any more" if answer is Verdict.LOST else None
-
-    return _run(board, targets, step, Outcome(), reprioritize, judge)
+    send.__name__ = primitive
+    return send
 
 
-def restore_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """Bring jobs back from the trash, with no attempts used; otherwise as :func:`cancel_all`."""
-    said = check_operator(by, reason)
+def trash(jobs: JobStore, by: str | None, reason: str | None, part: Sequence[Target]) -> Sequence[Any]:
+    return jobs.trash([Trashing(target.uuid, None, reason=reason, by=by) for target in part])
 
-    def restore(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.jobs.restore([target.uuid for target in part], *said)
 
-    names_left = iter(range(_MAX_NAMED))
+def release(jobs: JobStore, by: str | None, reason: str | None, part: Sequence[Target]) -> Sequence[Any]:
+    return [jobs.release(target.uuid, target.token, reason or "") for target in part]
 
-    def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
-        if answer is TrashOutcome.TAKEN:
-            holder = _holder_of_key(board, target) if next(names_left, None) is not None else None
-            which = f"job {holder}, which is live, " if holder else "another live job of its name "
-            return f"job {target.uuid} stays in the trash: {which}has its key by now"
-        if is_refusal(answer, repeated):
-            return f"no job {target.uuid} is in the trash any more"
-        return None
 
-    return _run(board, targets, step, Outcome(), restore, judge)
+def _refused(text: str) -> Refusal:
+    return lambda one: text if is_refusal(one.answer, one.repeated) else None
+
+
+def _lost(text: str) -> Refusal:
+    """A repeat, also one of somebody else's, finds what is wanted."""
+    return lambda one: text if verdict_of(one.answer) is Verdict.LOST else None
+
+
+def _not_restored(one: Answered) -> str | None:
+    if one.answer is TrashOutcome.TAKEN:
+        holder = _holder_of_key(one.board, one.target) if len(one.outcome.refused) < _MAX_NAMED else None
+        which = f"job {holder}, which is live, " if holder else "another live job of its name "
+        return f"stays in the trash: {which}has its key by now"
+    return _NOT_IN_TRASH if is_refusal(one.answer, one.repeated) else None
 
 
 def _holder_of_key(board: JobBoard, target: Target) -> str | None:
@@ -206,98 +198,42 @@ def _holder_of_key(board: JobBoard, target: Target) -> str | None:
         return None
 
 
-def purge_all(
-    board: JobBoard, targets: Sequence[Target], step: Step, *, by: str | None = None, reason: str | None = None
-) -> Outcome:
-    """Delete jobs from the trash for good; otherwise as :func:`cancel_all`."""
+def _not_purged(one: Answered) -> str | None:
+    """An earlier try, whose reply was lost, may have purged it."""
     from jobboard.board import client_of
 
-    said, client = check_operator(by, reason), client_of(board)
-
-    def purge(backend: Backend, part: Sequence[Target]) -> list[TrashOutcome]:
-        return backend.jobs.purge([target.uuid for target in part], *said)
-
-    def judge(target: Target, answer: TrashOutcome, repeated: bool) -> str | None:
-        # An earlier try, whose reply was lost, may have purged it.
-        if answer is TrashOutcome.DONE or (repeated and client.is_gone(target.uuid)):
-            return None
-        return f"no job {target.uuid} is in the trash any more"
-
-    return _run(board, targets, step, Outcome(), purge, judge)
+    if one.answer is TrashOutcome.DONE or (one.repeated and client_of(one.board).is_gone(one.target.uuid)):
+        return None
+    return _NOT_IN_TRASH
 
 
-def _run(
-    board: JobBoard,
-    targets: Sequence[Target],
-    step: Step,
-    outcome: Outcome,
-    act: Callable[[Backend, Sequence[Target]], Sequence[Any]],
-    judge: Callable[[Target, Any, bool], str | None],
-    size: int = _BATCH,
-) -> Outcome:
-    """Act on a batch after the other.
-
-    :param judge: given an answer, and whether the request was sent again, why the job was not changed; None if it was.
-    """
-    from jobboard.board import client_of
-
-    client = client_of(board)
-    for part in client.batches(targets, size):
-        try:
-            replies = client.replies(partial(act, client.backend), part)
-            refusals = [_refusal(target, reply, judge) for target, reply in zip(part, replies, strict=True)]
-        except BoardUnavailable as error:
-            raise type(error)(f"{error}; before that, {outcome.done} of {len(targets)} jobs were done") from error
-        lines = [refusal for refusal in refusals if refusal is not None]
-        outcome.done += len(part) - len(lines)
-        outcome.changed += [target.uuid for target, line in zip(part, refusals, strict=True) if line is None]
-        outcome.refused += lines
-        step(len(part))
-    return outcome
-
-
-def _refusal(
-    target: Target, reply: Answer | BoardUnavailable, judge: Callable[[Target, Any, bool], str | None]
-) -> str | None:
-    if isinstance(reply, BoardUnavailable):
-        return f"job {target.uuid} was not changed: {reply}"
-    return judge(target, *reply)
-
-
-class Act(Protocol):
-    """Does something to many jobs; is told by whom, and why."""
-
-    def __call__(
-        self,
-        board: JobBoard,
-        targets: Sequence[Target],
-        step: Step,
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-    ) -> Outcome: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One of them.
-
-    :ivar verb: such as ``restore``. :ivar done: what jobs then are, such as ``restored``.
-    :ivar states: the states that it is for.
-    :ivar act: does it to many.
-    """
-
-    verb: str
-    done: str
-    states: frozenset[JobState]
-    act: Act
-
+_NOT_IN_TRASH, _NOT_ON_BOARD = "is not in the trash any more", "is not on the board any more"
+_TRASHED = frozenset({JobState.TRASHED})
 
 ACTIONS: Mapping[str, Action] = {
-    "release": Action("release", "released", frozenset({JobState.CLAIMED}), release_all),
-    "run_now": Action("run now", "made claimable", frozenset({JobState.DELAYED}), run_now_all),
-    "cancel": Action("cancel", "cancelled", LIVE, cancel_all),
-    "trash": Action("trash", "trashed", LIVE, trash_all),
-    "restore": Action("restore", "restored", frozenset({JobState.TRASHED}), restore_all),
-    "purge": Action("purge", "purged", frozenset({JobState.TRASHED}), purge_all),
-}
+    "release": Action(
+        "release", "released", frozenset({JobState.CLAIMED}), release,
+        _refused("lost its claim: that ended before it could be released"), released, batch=1,
+    ),
+    "run_now": Action(
+        "run now", "made claimable", frozenset({JobState.DELAYED}), _by_uuid("run_now"), _refused("is not delayed"),
+    ),
+    "cancel": Action("cancel", "cancelled", LIVE, _by_uuid("cancel"), _refused(_NOT_ON_BOARD)),
+    "trash": Action(
+        "trash", "trashed", LIVE, trash, _lost(_NOT_ON_BOARD), lambda _by, reason: trashed_by_operator(reason),
+    ),
+    "restore": Action("restore", "restored", _TRASHED, _by_uuid("restore"), _not_restored),
+    "purge": Action("purge", "purged", _TRASHED, _by_uuid("purge"), _not_purged),
+}  # fmt: skip
+
+
+def reprioritizing(priority: JobPriority | str) -> Action:
+    """Return the action that gives jobs that wait another priority, also those that have it already."""
+    wish = JobPriority.convert(priority)
+
+    def reprioritize(jobs: JobStore, by: str | None, reason: str | None, part: Sequence[Target]) -> Sequence[Any]:
+        return jobs.reprioritize([target.uuid for target in part], int(wish), by, reason)
+
+    states = frozenset({JobState.DELAYED, JobState.UNCLAIMED})
+    lost = _lost("is claimed, or not on the board any more")
+    return Action("reprioritize", "reprioritized", states, reprioritize, lost, lambda _by, why: to_priority(wish, why))

@@ -98,7 +98,7 @@ def _run(view: View, action: Action, targets: list[Target]) -> tuple[list[Target
         if time.monotonic() > deadline:
             break
         part = targets[start : start + _BATCH]
-        outcome = action.act(view.board, part, lambda _: None, by=view.who, reason=view.reason)
+        outcome = action.act(view.board, part, by=view.who, reason=view.reason)
         total.done += outcome.done
         total.asked += outcome.asked
         total.refused += outcome.refused

@@ -13,7 +13,7 @@ from jobboard.board import JobBoard
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
 from jobboard.job import Job
-from jobboard.operate.bulk import Target, of_what, release_all, targets_of
+from jobboard.operate.bulk import ACTIONS, Target, of_what, targets_of
 from jobboard.operate.views import holdings
 from jobboard.participants import Entity, is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.quiet import quiet_ones, set_quiet
@@ -75,7 +75,7 @@ def act_release(view: View) -> Response:
     view.require("release")
     owner, shown = view.query("owner"), set(view.form.get("claim", []))
     targets = [target for target in _targets_of(view.board, owner) if f"{target.uuid}/{target.token}" in shown]
-    outcome = release_all(view.board, targets, lambda _: None, by=view.who, reason=view.reason)
+    outcome = ACTIONS["release"].act(view.board, targets, by=view.who, reason=view.reason)
     answers_of(view).forget()
     view.acted("release", [target.uuid for target in targets])
     return view.render("release_owner.html", owner=owner, outcome=outcome, targets=[], what="", most=_MAX_RELEASED)

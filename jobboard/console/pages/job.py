@@ -43,7 +43,7 @@ def act(view: View) -> Response:
     token = view.field("token")
     seen = int(token) if token.isdecimal() and len(token) < 20 else job.record.token
     target = Target(job.uuid, job.name, seen)
-    outcome = action.act(view.board, [target], lambda _: None, by=view.who, reason=view.reason)
+    outcome = action.act(view.board, [target], by=view.who, reason=view.reason)
     if outcome.changed:
         view.acted(right, outcome.changed)
         answers_of(view).forget()
