@@ -56,6 +56,7 @@ def where(condition: str) -> dict[str, Any]:
 
 #: States as stored: those before COMPLETE are live.
 CODES = {
+    JobState.BLOCKED: -1,
     JobState.DELAYED: 0,
     JobState.UNCLAIMED: 1,
     JobState.CLAIMED: 2,
