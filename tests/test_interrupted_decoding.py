@@ -8,8 +8,7 @@ import msgpack
 import pytest
 
 from jobboard import Every, Schedule
-from jobboard.backends.kv.codec import items_of
-from jobboard.backends.zookeeper.codec import unpack
+from jobboard.backends.kv.codec import items_of, unpack
 from jobboard.codec import decode
 from jobboard.payload import Payload, pack_payload, unpack_payload
 from jobboard.schedules.progress import Progress

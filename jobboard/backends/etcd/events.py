@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.etcd.keys import Keys
-from jobboard.backends.etcd.stored import MAX_HISTORY_REASON, StoredJob
+from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import Op, put
 from jobboard.backends.kv.codec import (
     BYTES,
     LIST,
+    MAX_HISTORY_REASON,
     NUMBER,
     NUMBER_OR_NONE,
     TEXT,

@@ -15,6 +15,9 @@ from jobboard.backends.kv.codec import (
     BYTES_OR_NONE,
     FLAG,
     LIST,
+    MAX_ERROR,
+    MAX_HISTORY_REASON,
+    MAX_REASON,
     NUMBER,
     NUMBER_OR_NONE,
     TEXT,
@@ -69,9 +72,6 @@ _FORMAT = 1
 _NEWER = 127
 
 _KNOWN_KINDS = frozenset(kind.value for kind in EventKind)
-
-#: How many bytes are kept of texts that may have any length: of a reason, of one in the history, of an error.
-MAX_REASON, MAX_HISTORY_REASON, MAX_ERROR = 4_000, 500, 400_000
 
 #: Bytes of a record at most: a request may have 1.5 MiB, and holds the other keys of the job, too.
 _MAX_BYTES = 1_300_000

@@ -18,10 +18,25 @@ TEXT, BYTES, WHOLE, FLAG, LIST = (Kind({kind}) for kind in (str, bytes, int, boo
 NUMBER = Kind({int, float})
 TEXT_OR_NONE, BYTES_OR_NONE, WHOLE_OR_NONE, NUMBER_OR_NONE = (kind | {_NONE} for kind in (TEXT, BYTES, WHOLE, NUMBER))
 
+#: How many bytes are kept of texts that may have any length, such as those of exceptions: of a job's reason, of one in
+#: its history, of its last error. A job must stay small enough to be written.
+MAX_REASON, MAX_HISTORY_REASON, MAX_ERROR = 4_000, 500, 400_000
+
 
 def pack(value: Any) -> bytes:
     data: bytes = msgpack.packb(value)
     return data
+
+
+def unpack(data: bytes) -> Any:
+    """Return what was packed.
+
+    :raises ValueError: these bytes are no msgpack. The library raises many kinds of errors on garbage.
+    """
+    try:
+        return msgpack.unpackb(data)
+    except DECODING_ERRORS as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def items_of(data: bytes, kinds: Sequence[Kind]) -> tuple[list[Any], list[Any]]:
@@ -55,11 +70,7 @@ def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
 
 
 def _list_of(data: bytes) -> list[Any]:
-    try:
-        items = msgpack.unpackb(data)
-    except DECODING_ERRORS as error:
-        # The library raises many kinds of errors on garbage; callers get one.
-        raise ValueError(f"{type(error).__name__}: {error}") from None
+    items = unpack(data)
     if type(items) is not list:
         raise ValueError(f"it is no list, but {type(items).__name__}")
     return items

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from jobboard.backends.kv.codec import BYTES, TEXT, check_kinds, pack, unpack
 from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import AuditFinding, BookPage, BookPart, BookRow, BookSave, SaveOutcome
-from jobboard.backends.zookeeper.codec import check_types, pack, unpack
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
 from jobboard.backends.zookeeper.job_reader import MAX_READS
@@ -248,7 +248,7 @@ class Books(BookStore):
 def _decoded(uuid: str, path: str, data: Data) -> StoredBook:
     try:
         version, body, *rest = unpack(data.data)
-        check_types([version, body, *rest], [(str,), (bytes,), (str,)][: 2 + len(rest)])
+        check_kinds([version, body, *rest], [TEXT, BYTES, TEXT][: 2 + len(rest)])
     except (ValueError, TypeError):
         raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None
     return StoredBook(BookRow(uuid, version, body), rest[0] if rest else None, path, data)
@@ -271,7 +271,7 @@ def _generation_of(data: Data) -> str | None:
 def _decoded_entry(uuid: str, data: Data) -> tuple[str, bytes]:
     try:
         parts = unpack(data.data)
-        check_types(parts, [(str,), (bytes,)])
+        check_kinds(parts, [TEXT, BYTES])
         return parts[0], parts[1]
     except (ValueError, TypeError):
         raise BoardUnavailable(f"an entry of logbook {uuid} can't be decoded; destroy_book() removes it") from None

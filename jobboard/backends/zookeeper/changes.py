@@ -6,7 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jobboard.backends.zookeeper.codec import COUNT, MOMENT, TEXT, check_moments, check_types, pack, unpack
+from jobboard.backends.kv.codec import (
+    FLAG,
+    LIST,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    Kind,
+    check_kinds,
+    pack,
+    unpack,
+)
+from jobboard.backends.zookeeper.codec import check_moments
 from jobboard.backends.zookeeper.stored_job import PLACE_BITS, THIS, StoredJob, sequence_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
@@ -133,20 +146,20 @@ def logged(change: Change, number: int, zxid: int, milliseconds: int) -> LoggedC
     return LoggedChange(number, zxid, milliseconds, items, change.deleted, change.told, change.schedules)
 
 
-_ITEM: list[tuple[type, ...]] = [(str,), (str,), COUNT, (int, list), (str,), MOMENT, TEXT]
-_EVENT: list[tuple[type, ...]] = [(str,), TEXT, TEXT, TEXT, (int, type(None)), TEXT]
-_SCHEDULE: list[tuple[type, ...]] = [(str,), (bool,), MOMENT]
+_ITEM: list[Kind] = [TEXT, TEXT, WHOLE, WHOLE | LIST, TEXT, NUMBER_OR_NONE, TEXT_OR_NONE]
+_EVENT: list[Kind] = [TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, TEXT_OR_NONE]
+_SCHEDULE: list[Kind] = [TEXT, FLAG, NUMBER_OR_NONE]
 
 
 def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> LoggedChange:
     """Return what stands in the log; raises ``ValueError`` if it is damaged."""
     try:
         items, deleted, told, schedules = unpack(data)
-        check_types(deleted, [(str,)] * len(deleted))
+        check_kinds(deleted, [TEXT] * len(deleted))
         for event in told:
-            check_types(event, _EVENT)
+            check_kinds(event, _EVENT)
         for schedule in schedules:
-            check_types(schedule, _SCHEDULE)
+            check_kinds(schedule, _SCHEDULE)
             check_moments(schedule[2])
         return LoggedChange(
             number,
@@ -162,7 +175,7 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
 
 
 def _decoded_item(item: list[Any], zxid: int) -> Listed:
-    check_types(item, _ITEM)
+    check_kinds(item, _ITEM)
     check_moments(item[5])
     uuid, name, priority, parts, state, due, presence = item
     sequence = sequence_of(*(parts if isinstance(parts, list) else (zxid, parts)))

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-import msgpack
-
+from jobboard.backends.kv.codec import BYTES, LIST, TEXT, TEXT_OR_NONE, check_kinds, pack, unpack
 from jobboard.backends.zookeeper.requests import Data, Stat
-from jobboard.codec import DECODING_ERRORS
 from jobboard.errors import BoardUnavailable
-
-#: What a field may be.
-TEXT, COUNT, MOMENT, BYTES = (str, type(None)), (int,), (int, float, type(None)), (bytes, type(None))
 
 #: No moment is further from 0, in seconds; this excludes NaN too, which can't be sorted.
 MAX_MOMENT = 1e12
@@ -22,21 +17,6 @@ _is_id = re.compile(r"[0-9a-zA-Z-]{1,64}").fullmatch
 
 #: A uuid that no job has.
 NOBODY = "nobody"
-
-
-def pack(value: Any) -> bytes:
-    data: bytes = msgpack.packb(value, use_bin_type=True)
-    return data
-
-
-def unpack(data: bytes) -> Any:
-    """Return what was packed; raises ``ValueError`` if these bytes are no msgpack."""
-    try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=False)
-    except ValueError:
-        raise
-    except DECODING_ERRORS as error:
-        raise ValueError(f"can't be decoded: {error}") from None
 
 
 def pack_posting(uuid: str, record: bytes) -> bytes:
@@ -50,18 +30,12 @@ def posting_in(ready: Data) -> tuple[str, Data] | None:
         return None
     try:
         parts = unpack(ready.data)
-        check_types(parts, [(str,), (bytes,)])
+        check_kinds(parts, [TEXT, BYTES])
     except (ValueError, TypeError):
         return None
     uuid, record = parts
     zxid, at = ready.stat.mzxid, ready.stat.mtime
     return uuid, Data(record, Stat(zxid, zxid, at, at, 0, 0, 0, 0, len(record), 0, zxid))
-
-
-def check_types(values: Sequence[Any], types: Sequence[tuple[type, ...]]) -> None:
-    """Raise ``ValueError`` unless there are just as many values, each of one of its types."""
-    if len(values) != len(types) or not all(map(isinstance, values, types)):
-        raise ValueError("it has other fields")
 
 
 def check_moments(*moments: float | None) -> None:
@@ -88,8 +62,8 @@ def paused_names(found: Data, path: str) -> frozenset[str | None]:
     """Return the paused names; raises :class:`BoardUnavailable` if nobody can tell what may be claimed."""
     try:
         names = unpack(found.data) if found.data else []
-        check_types([names], [(list,)])
-        check_types(names, [TEXT] * len(names))
+        check_kinds([names], [LIST])
+        check_kinds(names, [TEXT_OR_NONE] * len(names))
         return frozenset(names)
     except ValueError as error:
         raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None

@@ -9,10 +9,11 @@ from typing import Any
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from jobboard.backends.base import ENTITY_TTL
+from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, check_kinds, pack, unpack
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.clock import Clock
-from jobboard.backends.zookeeper.codec import check_moments, check_types, pack, unpack
+from jobboard.backends.zookeeper.codec import check_moments
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo
 from jobboard.backends.zookeeper.layout import Layout
@@ -76,7 +77,7 @@ class Entities(EntityStore):
     def _decode(self, data: Data, now: float) -> EntityRow | None:
         try:
             parts = unpack(data.data)
-            check_types(parts, [(str,), (str,), (bytes,), (int, float), (str,)])
+            check_kinds(parts, [TEXT, TEXT, BYTES, NUMBER, TEXT])
             check_moments(parts[3])
         except (ValueError, TypeError):
             return None

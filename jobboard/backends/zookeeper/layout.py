@@ -28,7 +28,7 @@ import hashlib
 import zlib
 from urllib.parse import quote
 
-from jobboard.backends.zookeeper.codec import pack
+from jobboard.backends.kv.codec import pack
 
 #: How many znodes share the jobs of a board; a list of 20,000 uuids is 800 KB.
 _SPREAD = 64

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from jobboard.backends.kv.codec import LIST, MAX_HISTORY_REASON, TEXT_OR_NONE, WHOLE, Kind, check_kinds, pack, unpack
 from jobboard.backends.rows import Pause
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.codec import COUNT, TEXT, check_types, pack, paused_names, unpack
+from jobboard.backends.zookeeper.codec import paused_names
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON, THIS
+from jobboard.backends.zookeeper.stored_job import THIS
 from jobboard.backends.zookeeper.transactions import Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
@@ -25,7 +26,7 @@ MAX_RETRIES = 50
 _Known = tuple[str | None, str | None, int]
 
 #: The same behind its name, as it is stored.
-_ENTRY: list[tuple[type, ...]] = [TEXT, TEXT, TEXT, COUNT]
+_ENTRY: list[Kind] = [TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE]
 
 
 class Paused(NamedTuple):
@@ -50,7 +51,7 @@ class Pauses:
         self._listing, self._change_log = listing, change_log
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
-        self._change(name, (by, shortened(reason, MAX_EVENT_REASON), THIS))
+        self._change(name, (by, shortened(reason, MAX_HISTORY_REASON), THIS))
 
     def resume(self, name: str | None) -> None:
         self._change(name, None)
@@ -121,9 +122,9 @@ def _known(details: Data | None, names: Collection[str | None], version: int) ->
         return {}
     try:
         written_at, entries = unpack(details.data)
-        check_types([written_at, entries], [COUNT, (list,)])
+        check_kinds([written_at, entries], [WHOLE, LIST])
         for entry in entries:
-            check_types(entry, _ENTRY)
+            check_kinds(entry, _ENTRY)
     except (ValueError, TypeError):
         return {}
     if not 0 <= version - written_at <= 1:

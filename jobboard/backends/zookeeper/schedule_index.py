@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
+from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, check_kinds, unpack
 from jobboard.backends.ordered import SortedKeys
-from jobboard.backends.zookeeper.codec import MOMENT, check_moments, check_types, unpack
+from jobboard.backends.zookeeper.codec import check_moments
 
 #: After every moment: the place of schedules that are never due.
 NEVER = float("inf")
@@ -20,7 +21,7 @@ def decode_schedule(data: bytes) -> tuple[str, float | None, bytes]:
     """Return a schedule's version, the moment at which it is due next, and its body."""
     try:
         parts = unpack(data)
-        check_types(parts, [(str,), MOMENT, (bytes,)])
+        check_kinds(parts, [TEXT, NUMBER_OR_NONE, BYTES])
         check_moments(parts[1])
         return parts[0], parts[1], parts[2]
     except (ValueError, TypeError):

@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.kv.codec import MAX_HISTORY_REASON, pack
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.clock import Clock
-from jobboard.backends.zookeeper.codec import pack
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
-from jobboard.backends.zookeeper.stored_job import MAX_EVENT_REASON
 from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
@@ -92,7 +91,7 @@ class Schedules(ScheduleStore):
         if step.postings:
             self._poster.add_postings(transaction, plan(step.postings))
         for event in step.events:
-            reason = shortened(event.reason, MAX_EVENT_REASON)
+            reason = shortened(event.reason, MAX_HISTORY_REASON)
             transaction.change.told.append((event.kind, event.uuid, event.name, event.who, None, reason))
         return self._transactions.send(transaction)
 

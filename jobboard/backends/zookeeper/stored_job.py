@@ -10,21 +10,29 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.kv.codec import (
+    BYTES,
+    BYTES_OR_NONE,
+    FLAG,
+    LIST,
+    MAX_ERROR,
+    MAX_HISTORY_REASON,
+    MAX_REASON,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    Kind,
+    check_kinds,
+    pack,
+    unpack,
+)
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.warn_once import warn_once
-from jobboard.backends.zookeeper.codec import (
-    BYTES,
-    COUNT,
-    MOMENT,
-    TEXT,
-    check_ids,
-    check_moments,
-    check_types,
-    pack,
-    unpack,
-)
+from jobboard.backends.zookeeper.codec import check_ids, check_moments
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
 from jobboard.states import LIVE, JobState
@@ -49,10 +57,6 @@ _ALIAS, _JOB = "alias", 1
 #: The longest that stands in the job's own znode; what is longer gets one for itself.
 MAX_INLINE = 1024
 
-#: The longest reason that a record keeps, the longest in a line of the history, and the longest error; in bytes.
-#: Reasons come from error messages, which can be of any length, and a job must stay small enough to be written.
-MAX_REASON, MAX_EVENT_REASON, MAX_ERROR = 4_000, 500, 400_000
-
 #: What is hidden at once is hidden also from clients whose clocks are behind by less than this, in seconds.
 MAX_CLOCK_ERROR = 1.0
 
@@ -63,36 +67,36 @@ IsPresent = Callable[[str], bool]
 _Line = tuple[EventKind, str | None, int, int | None, str | None]
 
 #: The fields of a job that a record has in this order, after its format, and what each may be.
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "priority": COUNT,
-    "index": COUNT,
-    "key": TEXT,
-    "run_at": MOMENT,
-    "max_attempts": (int, type(None)),
-    "state": (str,),
-    "attempts": COUNT,
-    "owner": TEXT,
-    "token": COUNT,
-    "claim_id": TEXT,
-    "expires_at": MOMENT,
-    "reason": TEXT,
-    "cancel_asked": (bool,),
-    "presence": TEXT,
-    "until": MOMENT,
+_FIELDS: dict[str, Kind] = {
+    "name": TEXT,
+    "priority": WHOLE,
+    "index": WHOLE,
+    "key": TEXT_OR_NONE,
+    "run_at": NUMBER_OR_NONE,
+    "max_attempts": WHOLE_OR_NONE,
+    "state": TEXT,
+    "attempts": WHOLE,
+    "owner": TEXT_OR_NONE,
+    "token": WHOLE,
+    "claim_id": TEXT_OR_NONE,
+    "expires_at": NUMBER_OR_NONE,
+    "reason": TEXT_OR_NONE,
+    "cancel_asked": FLAG,
+    "presence": TEXT_OR_NONE,
+    "until": NUMBER_OR_NONE,
 }
 #: Then come the history, the aliases, which of the long fields are in znodes of their own, and the long fields.
-_TYPES = [COUNT, *_FIELDS.values(), (list,), (list,), (list, type(None)), (list,)]
-_LINE_TYPES: list[tuple[type, ...]] = [(str,), TEXT, COUNT, (int, type(None)), TEXT]
+_PARTS = [WHOLE, *_FIELDS.values(), LIST, LIST, LIST | {type(None)}, LIST]
+_LINE_KINDS: list[Kind] = [TEXT, TEXT_OR_NONE, WHOLE, WHOLE_OR_NONE, TEXT_OR_NONE]
 #: The fields that can be long, and what each may be; one in a znode of its own is that one's name.
-_LONG_FIELDS: dict[str, tuple[type, ...]] = {
-    "body": (bytes,),
-    "checkpoint": BYTES,
-    "progress": BYTES,
-    "result": BYTES,
-    "last_error": TEXT,
+_LONG_FIELDS: dict[str, Kind] = {
+    "body": BYTES,
+    "checkpoint": BYTES_OR_NONE,
+    "progress": BYTES_OR_NONE,
+    "result": BYTES_OR_NONE,
+    "last_error": TEXT_OR_NONE,
 }
-LONG_FIELDS, _LONG_TYPES = tuple(_LONG_FIELDS), tuple(_LONG_FIELDS.values())
+LONG_FIELDS, _LONG_KINDS = tuple(_LONG_FIELDS), tuple(_LONG_FIELDS.values())
 _STORED_FIELDS = (*_FIELDS, *LONG_FIELDS)
 
 _row_values = attrgetter(*(field.name for field in fields(JobRow)))
@@ -343,19 +347,19 @@ def decode_read(uuid: str, found: Data | None, deletions: int) -> StoredJob | Ne
 
 
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
-    check_types(parts, _TYPES)
+    check_kinds(parts, _PARTS)
     format, *plain, lines, aliases, is_blob, longs = parts
     job = StoredJob(uuid, "", 0, b"")
     for field, value in zip(_STORED_FIELDS, (*plain, *longs), strict=True):
         setattr(job, field, value)
     if is_blob:
         job._name_blobs(is_blob)
-    check_types(_long_values(job), _LONG_TYPES)
+    check_kinds(_long_values(job), _LONG_KINDS)
     job.state = _STATES[job.state]
     check_moments(job.run_at, job.expires_at, job.until)
     check_ids(aliases)
     for line in lines:
-        check_types(line, _LINE_TYPES)
+        check_kinds(line, _LINE_KINDS)
     if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
         raise ValueError("not a job")
     job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
@@ -374,4 +378,4 @@ def _unreadable(uuid: str, data: bytes, stat: Stat) -> StoredJob:
 
 def _line_of(note: Note) -> _Line:
     """Return the line of a note, whose time is that of the write."""
-    return (note.kind, note.who, THIS, note.token, shortened(note.reason, MAX_EVENT_REASON))
+    return (note.kind, note.who, THIS, note.token, shortened(note.reason, MAX_HISTORY_REASON))
