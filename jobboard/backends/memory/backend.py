@@ -35,6 +35,7 @@ class MemoryBackend(Backend):
         clock="client",
         largest_batch=10_000,
         largest_step=1000,
+        ties=True,
     )
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:

@@ -29,6 +29,7 @@ from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
+from jobboard.testing.contract.lanes import LaneCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
 from jobboard.testing.contract.newer import NewerCases
 from jobboard.testing.contract.operators import (
@@ -54,7 +55,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 933
+CONTRACT_CASES = 961
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -76,7 +77,7 @@ class Contract(
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
-    RefusalCases, VerbCases, PauseTellingCases, Counted,
+    RefusalCases, VerbCases, PauseTellingCases, LaneCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -30,8 +30,8 @@ from jobboard.testing.harness import Harness
 class Waiting:
     """A board on which somebody waits in a thread of its own."""
 
-    def __init__(self, harness: Harness) -> None:
-        self.board, self._backend = harness.lossy_board()
+    def __init__(self, harness: Harness, name: str | None = None) -> None:
+        self.board, self._backend = harness.lossy_board(name)
         self._threads = ThreadPoolExecutor(1)
 
     @property
