@@ -117,7 +117,7 @@ class Redis:
 
     def dump(self) -> str:
         with self._client() as client:
-            return _written({key: client.dump(key) for key in client.keys("*")})
+            return _written({key: client.dump(key) for key in sorted(client.keys("*"))})
 
     def load(self, text: str) -> None:
         with self._client() as client:
@@ -150,30 +150,35 @@ class ZooKeeper:
         client.start()
         yield client
         client.stop()
+        client.close()
 
     def dump(self) -> str:
-        found: dict[bytes, bytes] = {}
+        found: list[tuple[int, bytes, bytes]] = []
 
         def walk(path: str) -> None:
             data, stat = client.get(path)
             if stat.ephemeralOwner == 0:
-                found[path.encode()] = data
-                for child in sorted(client.get_children(path)):
+                found.append((stat.czxid, path.encode(), b"%d %b" % (stat.version, data)))
+                for child in client.get_children(path):
                     walk(f"{path}/{child}")
 
         with self._client() as client:
             walk("/jobboard")
-        return _written(found)
+        # Jobs are in the order in which their znodes were created. Pauses are those of a version of their znode.
+        return _written({path: data for _, path, data in sorted(found)})
 
     def load(self, text: str) -> None:
         with self._client() as client:
-            for path, data in _read(text):
+            for path, value in _read(text):
+                version, _, data = value.partition(b" ")
                 client.create(path.decode(), data)
+                for _ in range(int(version)):
+                    client.set(path.decode(), data)
 
 
 def _written(found: Mapping[bytes, bytes]) -> str:
     """Return a line for each key, which stands as it is, and its value."""
-    lines = (json.dumps([repr(key), base64.b64encode(found[key]).decode()]) for key in sorted(found))
+    lines = (json.dumps([repr(key), base64.b64encode(found[key]).decode()]) for key in found)
     return "".join(f"{line}\n" for line in lines)
 
 

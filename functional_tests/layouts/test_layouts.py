@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from jobboard import BoardUnavailable, JobBoard, JobState, backend, fetch
-from jobboard.errors import NotSupported
 from layouts.dumps import FAR, NAME, STORES, Store, file_of, running
 
 STATES = {
@@ -23,10 +22,7 @@ STATES = {
 }
 
 
-_UNDONE = pytest.mark.xfail(raises=NotSupported, strict=False, reason="its upgrade is not written yet")
-
-
-@pytest.fixture(params=[pytest.param(it, marks=[_UNDONE] if it in ("etcd", "zookeeper") else []) for it in STORES])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store with the board that the first layout's jobboard made."""
     with running(request.param, tmp_path) as store:
@@ -35,7 +31,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def states_on(board: JobBoard) -> dict[str, JobState]:
-    return {job.name: job.state for job in board.iterjobs(states=list(JobState))}
+    return {job.name: job.state for job in board.iterjobs(states=set(STATES.values()))}
 
 
 def test_a_board_of_the_first_layout_is_refused_until_it_is_upgraded_and_then_serves_all_its_jobs(store: Store) -> None:
