@@ -9,6 +9,7 @@ from helpers.embedded import MemoryHarness
 from helpers.embedded_sqlite import SqliteHarness
 from sqlalchemy import text
 
+from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.sql.sqlite import fast_path
 from jobboard.backends.sql.statement import Statement
 from jobboard.testing.differential import check_lifecycle
@@ -17,6 +18,12 @@ from jobboard.testing.differential import check_lifecycle
 def test_memory_follows_the_lifecycle() -> None:
     with MemoryHarness() as harness:
         check_lifecycle(harness, 200)
+
+
+def test_a_store_that_admits_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryStore, "admit", lambda *_: None)
+    with MemoryHarness() as harness, pytest.raises(AssertionError, match="BLOCKED"):
+        check_lifecycle(harness, 0)
 
 
 def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Leads lives of one job on a store, and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compares.
+"""Leads lives of jobs on a store, and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compares.
 
 After each request the answer, every field of the record and every line of the history must be the same; at the end
 every event, too. Times are compared roughly, tokens by their order. Events that a store may leave out: EXTENDED and
 CHECKPOINTED (SQL keeps the last one of a job), and those before PURGED, since the job is gone. Plain lives,
-without a key and while nobody listens, are led before: a store may have a shorter path for them.
+without a key and while nobody listens, are led before: a store may have a shorter path for them. On a store that keeps
+ties, three jobs of one lane are led at once.
 
 A failure names the seed: ``check_lifecycle(harness, count, seed)`` draws the same lives again.
 """
@@ -28,11 +29,20 @@ from jobboard.backends.rows import (
     IfExists,
     JobRow,
     NewJob,
+    Ties,
     Trashing,
 )
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing.harness import Harness
-from jobboard.testing.lives import BRIEF, Request, fixed_lives, plain_life, random_life
+from jobboard.testing.lives import (
+    BRIEF,
+    Request,
+    fixed_lives,
+    fixed_lives_of_three,
+    plain_life,
+    random_life,
+    random_lives_of_three,
+)
 from jobboard.testing.plain_store import PlainStore
 
 #: The difference of times that is none, in seconds.
@@ -50,6 +60,7 @@ class World:
     now: Callable[[], float]
     uuid: str
     key: str | None = "key"
+    ties: Ties | None = None
     tokens: list[int] = field(default_factory=list)
     grants: list[tuple[int, str]] = field(default_factory=list)
     aliases: list[str] = field(default_factory=list)
@@ -122,7 +133,7 @@ class _Requests:
         request = self.request
         return NewJob(
             uuid, self.world.name, request.priority, request.data or b"no data", self.world.key, if_exists,
-            max_attempts=request.most, **self._later(),
+            max_attempts=request.most, ties=self.world.ties, **self._later(),
         )  # fmt: skip
 
     def _later(self) -> dict[str, Any]:
@@ -269,19 +280,27 @@ class Differential:
     def listen(self) -> None:
         self._backend.listen(lambda event: self._events[event.uuid].append(event), frozenset(EventKind))
 
-    def lead(self, life: Sequence[Request]) -> None:
-        """Lead one life in both worlds, and compare after each request."""
-        uuid = str(uuids.uuid4())
-        # The rules are asked a moment after the store, so that what is over there is over here.
-        ours = World(PlainStore(self._backend.now), self._backend.now, uuid, self._key)
-        theirs = World(self._backend, self._backend.now, uuid, self._key)
+    def lead(self, life: Sequence[Request], lane: str | None = None) -> None:
+        """Lead one life in both worlds, and compare after each request; all its jobs are tied to the lane, if any."""
+        plain = PlainStore(self._backend.now)
+        pairs = [self._pair(plain, lane) for _ in range(1 + max(request.job for request in life))]
         for number, request in enumerate(life):
-            answer, expected = (carry_out(world, request, number) for world in (theirs, ours))
+            # The rules are asked a moment after the store, so that what is over there is over here.
+            answer, expected = (carry_out(world, request, number) for world in reversed(pairs[request.job]))
             assert is_same(expected, answer), self._story(life, request, differences(expected, answer))
             if request.is_brief:
                 time.sleep(2 * BRIEF)
-            self._compare(ours, theirs, life, request)
-        self._lives.append((ours, theirs, life))
+            for pair in pairs:
+                self._compare(*pair, life, request)
+        self._lives += [(*pair, life) for pair in pairs]
+
+    def _pair(self, plain: PlainStore, lane: str | None) -> tuple[World, World]:
+        """Return a new job by the rules, and on the store."""
+        uuid, ties = str(uuids.uuid4()), None if lane is None else Ties(lane)
+        return (
+            World(plain, self._backend.now, uuid, self._key, ties),
+            World(self._backend, self._backend.now, uuid, self._key, ties),
+        )
 
     def _compare(self, ours: World, theirs: World, life: Sequence[Request], request: Request) -> None:
         """Compare what is seen, for as long as something may be over in one world only."""
@@ -342,6 +361,10 @@ def check_lifecycle(harness: Harness, count: int, seed: int | None = None) -> No
         differential.listen()
         for each in (*fixed_lives(), *(random_life(draw) for _ in range(count))):
             differential.lead(each)
+        if harness.capabilities.ties:
+            lives = (*fixed_lives_of_three(), *(random_lives_of_three(draw) for _ in range(count)))
+            for number, each in enumerate(lives):
+                differential.lead(each, f"lane {number}")
         differential.compare_events()
         assert backend.maintenance.audit(False) == []
     finally:

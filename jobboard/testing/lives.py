@@ -45,6 +45,7 @@ ENDINGS = [
 class Request:
     """One request of a life; each kind takes from this what it needs.
 
+    ``job``: which of the jobs of the life it is about.
     ``grant``: which of the claims of this job it is about, the last one is -1; 99: one that never was.
     ``who``: somebody else than the owner of that claim, if not None. ``by``: who claims. ``operator``: who does what
     operators do, if anybody says.
@@ -64,6 +65,7 @@ class Request:
     retention: float
     priority: int
     most: int | None
+    job: int = 0
 
     @property
     def is_brief(self) -> bool:
@@ -78,26 +80,35 @@ class Request:
 def random_life(random: random.Random) -> list[Request]:
     """Draw a life; most of its requests are about the present claim."""
     parts = [["post"], *random.choices(FRAGMENTS, k=random.randint(3, 6)), random.choice(ENDINGS)]
-    return [
-        Request(
-            kind=kind,
-            grant=random.choice([-1] * 10 + [0, 99]),
-            who=random.choice([None] * 12 + ["somebody else"]),
-            by=random.choice(OWNERS),
-            operator=random.choice((None, *OWNERS)),
-            reason=random.choice(TEXTS),
-            error=random.choice(TEXTS),
-            counted=random.random() < 0.6,
-            later=random.choice(LATERS),
-            data=random.choice([None, b"", b"x", b"y" * 9]),
-            expiry=random.choice([LONG, LONG, float("inf")]),
-            retention=random.choice([0.0, LONG, BRIEF]),
-            priority=random.randint(1, 5),
-            most=random.choice([None, 1, 1, 2]),
-        )
-        for part in parts
-        for kind in part
-    ]
+    return [_random_request(random, kind) for part in parts for kind in part]
+
+
+def random_lives_of_three(random: random.Random) -> list[Request]:
+    """Draw the lives of three jobs, told in one story: each part is about one of them."""
+    parts = [(job, ["post"]) for job in range(3)]
+    parts += [(random.randrange(3), part) for part in random.choices(FRAGMENTS, k=random.randint(4, 8))]
+    parts += [(random.randrange(3), random.choice(ENDINGS))]
+    return [_random_request(random, kind, job) for job, part in parts for kind in part]
+
+
+def _random_request(random: random.Random, kind: str, job: int = 0) -> Request:
+    return Request(
+        kind=kind,
+        grant=random.choice([-1] * 10 + [0, 99]),
+        who=random.choice([None] * 12 + ["somebody else"]),
+        by=random.choice(OWNERS),
+        operator=random.choice((None, *OWNERS)),
+        reason=random.choice(TEXTS),
+        error=random.choice(TEXTS),
+        counted=random.random() < 0.6,
+        later=random.choice(LATERS),
+        data=random.choice([None, b"", b"x", b"y" * 9]),
+        expiry=random.choice([LONG, LONG, float("inf")]),
+        retention=random.choice([0.0, LONG, BRIEF]),
+        priority=random.randint(1, 5),
+        most=random.choice([None, 1, 1, 2]),
+        job=job,
+    )
 
 
 #: Requests about the key.
@@ -146,6 +157,17 @@ def fixed_lives() -> list[list[Request]]:
         [replace(values, later={}), *_requests(values, part)] for values in VARIANTS for part in (*FRAGMENTS, *ENDINGS)
     ]
     return lives + [[PLAIN, *_requests(PLAIN, CLAIMED_TWICE), *_requests(values, REFUSED)] for values in STRANGERS]
+
+
+def fixed_lives_of_three() -> list[list[Request]]:
+    """Return for each fragment and ending the lives of three jobs, of which the first one has that part.
+
+    The second one is claimed and consumed after it, and the third one after that, so far as they can be.
+    """
+    posts = [replace(PLAIN, job=job) for job in range(3)]
+    others = [replace(PLAIN, kind=kind, job=job) for job in (1, 2) for kind in ("claim", "consume")]
+    firsts = [(PLAIN, part) for part in (*FRAGMENTS, *ENDINGS)] + [(VARIANTS[2], ["claim", "abandon", "run_now"])]
+    return [[*posts, *_requests(values, part), *others] for values, part in firsts]
 
 
 def _requests(values: Request, kinds: Sequence[str]) -> list[Request]:
