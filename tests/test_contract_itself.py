@@ -27,7 +27,7 @@ from jobboard.testing.counting import count_cases
 pytest_plugins = ("pytester",)
 
 #: Public names of a board that ask nothing of the store, or for which closed is no error.
-QUIET = {"name", "store", "connected", "connect", "close", "capabilities", "migrate"}
+QUIET = {"name", "store", "connected", "connect", "close", "capabilities", "migrate", "statements_of_migration"}
 
 
 @pytest.mark.parametrize(("suite", "cases"), [(Contract, CONTRACT_CASES), (DeploymentContract, DEPLOYMENT_CASES)])
