@@ -13,7 +13,7 @@
 
 expire_and_promote('50')
 
-local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
+local STATES = {'DELAYED', 'BLOCKED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local CHUNK = 200
 local repair = ARGV[1] == '1'
 local findings, skipped = {}, nil
@@ -44,12 +44,13 @@ local function reindex(job)
   mark_changed(job)
 end
 
+-- include: audit_lanes
 -- include: audit_records
 -- include: audit_indexes
 
 local PHASES = {
-  check_records, check_indexes, check_timers, check_keys, check_counter, check_schedules, check_due, check_entities,
-  check_book_entries, check_entry_names, check_pauses,
+  check_records, check_slots, check_indexes, check_timers, check_keys, check_counter, check_schedules, check_due,
+  check_entities, check_book_entries, check_entry_names, check_pauses,
 }
 local phase, cursor = string.match(ARGV[2], '^(%d+) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'

@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and
---       max_attempts or nil, all one after the other
+--       max_attempts or nil, all one after the other; one with ties has [delay or false, the ties] for the delay
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
 --       OK or TAKEN; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an
@@ -77,7 +77,7 @@ local codes, others, seen = {}, {}, {}
 for index = #items, 1, -1 do
   -- A job that a later item of the same batch changed is returned as it is in the end.
   local uuid = found[index].uuid
-  if outcomes[index] == 'POSTED' and not seen[uuid] and not taken then
+  if outcomes[index] == 'POSTED' and not (seen[uuid] or taken or found[index].ties) then
     codes[index] = found[index].sequence
   else
     codes[index] = outcomes[index]

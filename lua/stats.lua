@@ -2,8 +2,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: none
--- Returns: MORE (call again), or OK; for each name the name and its delayed, unclaimed, claimed and trashed jobs;
---       the microseconds since the unclaimed job that is due longest became due, or -1
+-- Returns: MORE (call again), or OK; for each name the name and its delayed, unclaimed, claimed, trashed and
+--       blocked jobs; the microseconds since the unclaimed job that is due longest became due, or -1
 -- Changes nothing but what time has changed.
 --
 -- include: expire_and_promote
@@ -12,26 +12,26 @@ if expire_and_promote('100') then
   return {'MORE'}
 end
 
--- The unclaimed job of a name that became due first: the first one of a priority. A member outside of all priorities is
--- no job's place, and is skipped.
+-- When the first of the unclaimed jobs of a name became due: the first one of a priority. A member outside of all
+-- priorities is no job's place, and is skipped.
 local function first_due(name)
-  local first
+  local first = math.huge
   for priority = 1, PRIORITIES do
     local low = (NORMAL - priority) * PLACES_OF_PRIORITY
     local head = redis.call(
       'ZRANGEBYSCORE', state_index('UNCLAIMED', name), decimal(low), '(' .. decimal(low + PLACES_OF_PRIORITY),
       'WITHSCORES', 'LIMIT', 0, 1)
-    if head[1] and (not first or head[2] - low < first.moment) then
-      first = {moment = head[2] - low}
+    if head[1] then
+      first = math.min(first, head[2] - low + FIRST_MOMENT)
     end
   end
   return first
 end
 
-local counts, first = {}, nil
+local counts, first = {}, math.huge
 for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   local numbers, total = {}, 0
-  for index, state in ipairs({'DELAYED', 'UNCLAIMED', 'CLAIMED', 'TRASHED'}) do
+  for index, state in ipairs({'DELAYED', 'UNCLAIMED', 'CLAIMED', 'TRASHED', 'BLOCKED'}) do
     numbers[index] = redis.call('ZCARD', state_index(state, name))
     total = total + numbers[index]
   end
@@ -39,9 +39,8 @@ for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
     counts[#counts + 1] = name
     counts[#counts + 1] = numbers
   end
-  local head = numbers[2] > 0 and first_due(name)
-  if head and (not first or head.moment < first.moment) then
-    first = head
+  if numbers[2] > 0 then
+    first = math.min(first, first_due(name))
   end
 end
-return {'OK', counts, first and now - first.moment - FIRST_MOMENT or -1}
+return {'OK', counts, first < math.huge and math.max(0, now - first) or -1}

@@ -17,7 +17,7 @@ expire_and_promote('50')
 rescue_claims()
 forget_gone()
 
-local STATES = {'DELAYED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
+local STATES = {'DELAYED', 'BLOCKED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASHED'}
 local DAY = 86400 * 1000000
 local most = tonumber(ARGV[1])
 local count = prune_completed(math.min(most, 1000))

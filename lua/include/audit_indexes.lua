@@ -20,7 +20,7 @@ local function leads_here(text, uuid, value)
   local fields, _,
     -- each field, by ",": its_FIELD
     = read_record(uuid, value)
-  return fields and (fields > FIELD_COUNT or LIVE[its_state] and its_key and field(its_name, its_key) == text)
+  return fields and (fields > TIED_COUNT or LIVE[its_state] and its_key and field(its_name, its_key) == text)
 end
 
 -- Whether a completed job is of this name; and how many bytes were read.

@@ -175,6 +175,9 @@ local function check_record(uuid, value)
     end
   end
   check_key(job)
+  if job.ties then
+    check_lane(job)
+  end
   check_history(job)
   if redis.call('HEXISTS', key('listings'), uuid) == 0 then
     report(uuid, 'its posting is missing')

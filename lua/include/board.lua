@@ -14,7 +14,8 @@ local ENTRY_PARTS = 5
 local MAX_SKIPPED = 1000
 local HISTORY_LENGTH = 20
 local STATE_INDEXES = {
-  DELAYED = 'delayed', UNCLAIMED = 'ready', CLAIMED = 'claimed', COMPLETE = 'complete', TRASHED = 'trash',
+  DELAYED = 'delayed', BLOCKED = 'blocked', UNCLAIMED = 'ready', CLAIMED = 'claimed', COMPLETE = 'complete',
+  TRASHED = 'trash',
 }
 
 -- The sorted set of the jobs of one name in one state, by place; the lowest is claimed first.

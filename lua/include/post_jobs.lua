@@ -1,8 +1,7 @@
 -- include: expire_and_promote
 -- include: job_rows
--- Posts a batch: each item is [uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil,
--- max_attempts or nil]; a second list has the payloads. The caller calls `expire_and_promote` before and `write_back`
--- afterwards.
+-- Posts a batch: each item has the parts of a posting that post.lua names; a second list has the payloads. The caller
+-- calls `expire_and_promote` before and `write_back` afterwards.
 
 local aliases = {}
 local by_key = {}
@@ -43,9 +42,17 @@ local function fetch_all(items)
   fetch_finished(others)
 end
 
+local function delay_and_ties(item)
+  if type(item[7]) == 'table' then
+    return unpack(item[7])
+  end
+  return item[7]
+end
+
 local function set_posting(job, item, posting)
   job.priority, job.max_attempts = item[3], item[8]
-  job.run_at = item[7] and now + item[7] or item[6]
+  local delay = delay_and_ties(item)
+  job.run_at = delay and now + delay or item[6]
   if not wait_for_delay(job) then
     join(job)
   end
@@ -56,7 +63,7 @@ end
 local function new_job(item, posting)
   local job = {
     uuid = item[1], name = item[2], key = item[4], sequence = 0, created = now, attempts = 0, token = 0,
-    history_length = 0, modified = now,
+    history_length = 0, modified = now, ties = select(2, delay_and_ties(item)),
   }
   set_posting(job, item, posting)
   histories[job.uuid] = ''

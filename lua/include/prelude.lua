@@ -1,7 +1,9 @@
 -- include: board
 -- What a script knows of its jobs, and small functions.
 
-local LIVE = {DELAYED = true, UNCLAIMED = true, CLAIMED = true}
+local LIVE = {DELAYED = true, BLOCKED = true, UNCLAIMED = true, CLAIMED = true}
+-- The states of a job that holds the slot of its lane.
+local HOLDS = {UNCLAIMED = true, CLAIMED = true}
 local TIMERS = {DELAYED = 'delayed', CLAIMED = 'leases'}
 
 -- The jobs that this script has loaded, by uuid, and what else is known of them: see records.lua and writeback.lua.

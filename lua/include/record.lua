@@ -11,5 +11,12 @@
 -- fields: max_attempts optional_number, run_at optional_number, owner optional_text, claim_id optional_text,
 -- fields: expires optional_number, cancel flag, reason optional_text, error optional_text, checkpoint flag,
 -- fields: progress flag, retained optional_number
+--
+-- A job with ties has one more field, so that the plain case passes it over: they are {lane = its lane}.
 
-local RECORD_HEAD = '\220\0\FIELD_COUNT'
+local RECORD_HEAD, TIED_HEAD, TIED_COUNT = '\220\0\FIELD_COUNT', '\220\0\24', 24
+
+local function has_known_head(value)
+  local head = string.sub(value, 1, #RECORD_HEAD)
+  return head == RECORD_HEAD or head == TIED_HEAD
+end

@@ -24,9 +24,10 @@ end
 
 -- Writing the head here saves a table of the fields, and a look at each of its keys.
 local function encode(job)
-  return RECORD_HEAD .. cmsgpack.pack(
+  local fields = cmsgpack.pack(
     -- each field, by ",": job.FIELD or false
   )
+  return job.ties and TIED_HEAD .. fields .. cmsgpack.pack(job.ties) or RECORD_HEAD .. fields
 end
 
 local function is_text(value)
@@ -37,15 +38,17 @@ end
 local function decode(uuid, value, history)
   local fields, rest,
     -- each field, by ",": its_FIELD
+    , its_ties
     = read_record(uuid, value)
   if not fields then
     return false
   end
-  newer[uuid] = fields > FIELD_COUNT or nil
+  newer[uuid] = fields > TIED_COUNT or nil
   histories[uuid] = history or rest >= 0 and string.sub(value, rest + 1) or ''
   before[uuid] = its_state
   return {
     -- each field, by ",": FIELD = its_FIELD or nil
+    , ties = fields == TIED_COUNT and its_ties or nil
   }
 end
 

@@ -10,7 +10,7 @@ local function claim_id_in(uuid, value)
   local readable, rest,
     -- each field, by ",": its_FIELD
     = pcall(cmsgpack.unpack_limit, value, FIELD_COUNT, #RECORD_HEAD)
-  if readable and its_uuid == uuid and its_state == 'CLAIMED' and string.sub(value, 1, #RECORD_HEAD) == RECORD_HEAD then
+  if readable and its_uuid == uuid and its_state == 'CLAIMED' and has_known_head(value) then
     return type(its_claim_id) == 'string' and its_claim_id or ''
   end
 end

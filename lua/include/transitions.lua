@@ -28,9 +28,9 @@ local function wait_for_delay(job)
   return is_delayed
 end
 
--- Let a job be claimable, at the place of those that become due now.
+-- Let a job wait for its lane, or be claimable if it has none, at the place of those that become due now.
 local function join(job)
-  job.state, job.place = 'UNCLAIMED', place_of(now, job.priority)
+  job.state, job.place = job.ties and 'BLOCKED' or 'UNCLAIMED', place_of(now, job.priority)
 end
 
 -- The token is the moment of the claim: so it grows even after a failover that lost the job's last claims.
@@ -54,7 +54,7 @@ local function requeue(job, kind, reason, run_at)
   end_claim(job)
   job.run_at = run_at or job.run_at
   if not wait_for_delay(job) then
-    -- It keeps its place.
+    -- It keeps its place, and its lane's slot.
     job.state = 'UNCLAIMED'
   end
   record_event(job, kind, who, job.token, reason)
@@ -107,7 +107,7 @@ local function expire_or_promote(job)
   if job.state == 'CLAIMED' then
     expire(job)
   else
-    job.state = 'UNCLAIMED'
+    job.state = job.ties and 'BLOCKED' or 'UNCLAIMED'
     record_event(job, 'DUE')
   end
   return job

@@ -1,19 +1,11 @@
 -- include: events
 -- include: heads
 -- include: owner_keys
+-- include: lists
+-- include: lanes
 -- include: waiters
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
-
--- The list of a Redis key; a new one the first time.
-local function list_in(lists, name)
-  local list = lists[name]
-  if not list then
-    list = {}
-    lists[name] = list
-  end
-  return list
-end
 
 local function write_all(command, lists)
   for name, list in pairs(lists) do
@@ -71,9 +63,9 @@ local function archive(uuids, adds, lost)
   lost[key('listings')] = uuids
 end
 
--- May be called several times, if each job is changed before one of the calls only.
+-- May be called several times.
 local function write_back()
-  if #changed == 0 then
+  if #changed == 0 and not next(open_lanes) then
     publish()
     return
   end
@@ -131,6 +123,9 @@ local function write_back()
     if job.key then
       update_key(fields, lost, job, was)
     end
+    if job.ties then
+      update_lane(adds, removals, job, was, member)
+    end
 
     local record = encode(job)
     packed[uuid] = record
@@ -172,6 +167,10 @@ local function write_back()
     end
   end
   changed, is_changed, moved = {}, {}, {}
+  admit_all()
+  if #changed > 0 then
+    write_back()
+  end
   publish()
   wake_waiters(ready, soon)
 end

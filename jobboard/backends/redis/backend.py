@@ -46,8 +46,9 @@ class RedisBackend(Backend):
     scheme = "redis"
     #: At 15 to 20 microseconds a job on a quiet machine, a script of this many stays under 5 ms on a busy one too.
     capabilities = Capabilities(
-        processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100
-    )
+        processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100,
+        ties=True,
+    )  # fmt: skip
     options = {**OPTIONS, "db": database, "client": program_client.client}
 
     def __init__(

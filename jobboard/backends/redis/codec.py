@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.rows import ClaimRequest, Fence, JobRow, Pause
+from jobboard.backends.rows import ClaimRequest, Fence, JobRow, Pause, Ties
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
@@ -25,6 +25,12 @@ _LENIENT = "backslashreplace"
 
 #: An expiry of more microseconds is one without end: a double could not hold its moment exactly.
 _FOREVER = 2**52
+
+#: A job's place is its moment since this one, plus a number for its priority: see ``lua/include/places.lua``.
+_PLACES_OF_PRIORITY, _FIRST_MOMENT = 2**51, 1577836800000000
+
+#: Where a record has its ties, if it has any.
+_TIES = 23
 
 #: A token that a caller gives may be any number; msgpack can't hold all of them.
 MAX_TOKEN = 2**62
@@ -75,8 +81,9 @@ def row_of(
 ) -> JobRow:
     """Return a job; the fields of its record are those of ``lua/include/record.lua``, in that order."""
     stored = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)
-    uuid, name, priority, sequence, _, created, modified, state, attempts, token, _ = stored[:11]
+    uuid, name, priority, sequence, place, created, modified, state, attempts, token, _ = stored[:11]
     key, max_attempts, run_at, owner, claim_id, expires, cancel, reason, error = stored[11:20]
+    place = run_at if state == "DELAYED" else float(place) % _PLACES_OF_PRIORITY + _FIRST_MOMENT
     # False stands for a missing value; an empty text is one that is there. Naming the arguments doubles the time.
     return JobRow(
         uuid, name, priority, sequence, created / 1e6, body,
@@ -84,7 +91,13 @@ def row_of(
         None if max_attempts is False else max_attempts, _STATES[state], attempts, None if owner is False else owner,
         token, None if claim_id is False else claim_id, None if expires is False else expires / 1e6, modified / 1e6,
         None if error is False else error, None if reason is False else reason, checkpoint, progress, result, cancel,
+        (), place / 1e6, _ties_of(stored),
     )  # fmt: skip
+
+
+def _ties_of(stored: Sequence[Any]) -> Ties | None:
+    """Return the ties in a record; those of a newer format can't be read."""
+    return Ties(**stored[_TIES]) if len(stored) == _TIES + 1 else None
 
 
 def history_of(packed: bytes) -> list[HistoryEntry]:

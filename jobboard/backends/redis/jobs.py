@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from jobboard.backends.reasons import ahead_of_time, by_whom
@@ -226,6 +226,7 @@ def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
 
 def posting_parts(new: NewJob) -> list[Any]:
     """Return a posting as ``post.lua`` takes it."""
+    delay = micros(new.delay) if new.delay else None
     return [
         new.uuid,
         new.name,
@@ -234,7 +235,7 @@ def posting_parts(new: NewJob) -> list[Any]:
         # A str; its attribute `value` is looked up by two functions of Python.
         new.if_exists,
         None if new.run_at is None else micros(new.run_at),
-        micros(new.delay) if new.delay else None,
+        delay if new.ties is None else [delay or False, asdict(new.ties)],
         new.max_attempts,
     ]
 
@@ -250,9 +251,12 @@ def _new_row(new: NewJob, sequence: int, now: int) -> JobRow:
     :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
     """
     run_at = now + micros(new.delay) if new.delay else None if new.run_at is None else micros(new.run_at)
-    state = JobState.DELAYED if run_at is not None and run_at > now else JobState.UNCLAIMED
+    is_delayed = run_at is not None and run_at > now
+    state = JobState.DELAYED if is_delayed else JobState.UNCLAIMED
+    place = run_at if run_at is not None and is_delayed else now
     # Naming the arguments doubles the time.
     return JobRow(
         new.uuid, new.name, new.priority, sequence, now / 1e6, new.body, new.key,
         None if run_at is None else run_at / 1e6, new.max_attempts, state, 0, None, 0, None, None, now / 1e6,
+        place=place / 1e6,
     )  # fmt: skip
