@@ -27,7 +27,7 @@ sentinel = a_server(RedisSentinel)
 
 
 class TestRedis(Contract):
-    executed_cases = CONTRACT_CASES - 28  # these need ties
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: RedisServer) -> Iterator[Harness]:
