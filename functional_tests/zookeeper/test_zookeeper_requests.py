@@ -12,6 +12,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Entity, Job, JobBoard, LogBook, Posting
+from jobboard.backends.rows import TrashOutcome
 from jobboard.testing import Harness
 
 LONG = 600.0
@@ -81,6 +82,10 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     # These read the job before or after: one for the record, one for the history.
     "release": (_hold, lambda board, jobs: board.release(jobs[0], reason="stuck"), 1 + 2),
     "restore": (_trashed, lambda board, job: board.restore(job.uuid), 2 + 2),
+    "restore of 20": (
+        lambda board: [_trashed(board).uuid for _ in range(20)],
+        lambda board, uuids: board._backend.jobs.restore(uuids), 2,
+    ),
     "get": (lambda board: board.post("resize"), lambda board, job: board.get(job.uuid), 2),
     "find": (lambda board: board.post("resize", key="f"), lambda board, job: board.find("resize", "f"), 2),
     "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),
@@ -114,3 +119,17 @@ def test_a_request_takes_as_many_round_trips_as_the_page_says(what: str, proxy: 
     act(board, prepared)
     proxy.matters = lambda _request: True
     assert len(trips) == said
+
+
+def test_of_two_jobs_of_one_key_a_batch_restores_the_first(behind: Harness) -> None:
+    board = behind.board()
+    uuids = []
+    for key in ("k", "k", "other"):
+        job = board.post("resize", key=key)
+        board.trash(job, by="ada")
+        uuids.append(job.uuid)
+    outcomes = board._backend.jobs.restore(uuids)
+    assert outcomes == [TrashOutcome.DONE, TrashOutcome.TAKEN, TrashOutcome.DONE]
+    assert {job.uuid for job in board.iterjobs()} == {uuids[0], uuids[2]}
+    assert [job.uuid for job in board.trashed()] == [uuids[1]]
+    assert board.audit() == []

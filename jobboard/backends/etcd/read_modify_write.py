@@ -79,13 +79,13 @@ class ReadModifyWrite:
 
     # -- what etcd adds to the rules ---------------------------------------------------------------------------------
 
-    def slack(self, now: float) -> float:
+    def _slack(self, now: float) -> float:
         """Return by how many seconds the server's clock may be ahead of ``now``."""
         return self._connection.latest() - now
 
     def extend(self, row: StoredJob | None, renewal: Extension, now: float) -> Transition[ClaimAnswer]:
         """Renew a claim, under the lease for its new expiry."""
-        change = lifecycle.extend(row, renewal, now, self.slack(now))
+        change = lifecycle.extend(row, renewal, now, self._slack(now))
         if row is not None and change.told:
             row.lease = self._leases.for_claims(renewal.expiry)
             row.conditions = under(self._keys, row.lease)
@@ -95,7 +95,7 @@ class ReadModifyWrite:
         """Return a job; one that only later versions can read without a delay, since its record stays as it is."""
         if row is not None and row.newer is not None:
             end = replace(end, delay=0.0, run_at=None)
-        return lifecycle.abandon(row, end, now, self.slack(now))
+        return lifecycle.abandon(row, end, now, self._slack(now))
 
     def is_key_taken(self, row: StoredJob) -> bool:
         """Whether another live job has the key of this one; if not, that is a condition for restoring it."""

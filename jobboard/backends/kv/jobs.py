@@ -45,9 +45,6 @@ class JobStorage(Protocol[Row]):
     def change(self, changes: Sequence[Change[Row, Answer]], /) -> list[Answer]:
         """Carry changes out, each atomically, on jobs as they are in that moment."""
 
-    def slack(self, now: float, /) -> float:
-        """Return by how many seconds the store's clock may be ahead of ``now``."""
-
     def extend(self, row: Row | None, renewal: Extension, now: float, /) -> Transition[ClaimAnswer]:
         """Decide on a renewal as :func:`lifecycle.extend`."""
 

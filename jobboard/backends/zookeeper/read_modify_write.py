@@ -27,9 +27,8 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 
 Answer = TypeVar("Answer")
-#: A step, and its place in the batch.
-Numbered = TypeVar("Numbered")
 
+#: How often long values are read again that others write meanwhile.
 MAX_RETRIES = 200
 #: Jobs whose claims this client remembers.
 MAX_HELD = 100_000
@@ -162,10 +161,6 @@ class ReadModifyWrite:
         return self.edit([(uuid, _leave) for uuid in uuids])
 
     # -- what ZooKeeper adds to the rules ------------------------------------------------------------------------------
-
-    def slack(self, _now: float) -> float:
-        """Return by how many seconds the servers' clock may be ahead."""
-        return self._clock.slack
 
     def extend(self, job: StoredJob | None, renewal: Extension, now: float) -> Transition[ClaimAnswer]:
         return lifecycle.extend(job, renewal, now, self._clock.slack)
