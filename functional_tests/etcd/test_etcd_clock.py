@@ -168,8 +168,9 @@ def test_a_server_that_tells_no_time_is_refused(harness: EtcdHarness, monkeypatc
 
 
 def test_places_sort_as_claims_go() -> None:
-    numbers = [0, 9, 10, 99, 1_000, 10**15, 2**62]
-    expected = [(priority, number) for priority in range(5, 0, -1) for number in numbers]
+    at_once = [(0.0, number) for number in (0, 9, 10, 99, 1_000, 10**15)]
+    later = [(1.5e9, 10**15), (1.5e9, 10**15 + 1), (1.6e9, 7), (0.0, 2**62)]
+    expected = [(priority, *place) for priority in range(5, 0, -1) for place in (*at_once, *later)]
     assert sorted(random.sample(expected, len(expected)), key=lambda place: order_of(*place)) == expected
 
 

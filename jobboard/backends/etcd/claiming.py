@@ -13,6 +13,7 @@ from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.keys import order_of
 from jobboard.backends.etcd.layout import is_hidden, under
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.maintenance import Maintenance
@@ -111,7 +112,7 @@ class Claiming:
             if isinstance(error, ReplyLost) or not claimed:
                 raise
         # A job that was posted or abandoned between two transactions may come before those of the first one.
-        return sorted(claimed.values(), key=lambda row: (-row.priority, row.sequence))
+        return sorted(claimed.values(), key=lambda row: order_of(row.priority, row.place, row.sequence))
 
     def _claim_arrival(
         self, job: Candidate, request: ClaimRequest, names: frozenset[str] | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from jobboard.backends.etcd.connection import Connection
-from jobboard.backends.etcd.keys import decoded, is_order, place_of
+from jobboard.backends.etcd.keys import decoded, is_order, parts_of_order
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.stored import Hint, StoredClaim, StoredJob, newer_job, readable_claim, stored_job_of
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, get, scan, scan_prefix
@@ -121,7 +121,7 @@ class JobReader:
             row = stored_job_of(record.value)
             return row if row.order == order else self._unreadable(order, record, uuid)
         except NewerFormat:
-            return newer_job(self._hint_of_newer(order, uuid), *place_of(order), record.value)
+            return newer_job(self._hint_of_newer(order, uuid), order, record.value)
         except ValueError:
             return self._unreadable(order, record, uuid)
 
@@ -137,8 +137,8 @@ class JobReader:
 
     def _unreadable(self, order: bytes, record: KeyValue, uuid: str | None) -> StoredJob:
         """Return a row for a job whose record can't be read."""
-        hint, (priority, sequence) = self._identify(order, uuid), place_of(order)
-        row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value)
+        hint, (priority, place, sequence) = self._identify(order, uuid), parts_of_order(order)
+        row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, record.value, place=place)
         row.is_unreadable = True
         return row
 
@@ -167,4 +167,4 @@ def _hint_in(ready: Found) -> Hint | None:
 
 
 def _unknown(order: bytes, uuid: str | None) -> Hint:
-    return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", int(order[2:]) / 1e6)
+    return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", parts_of_order(order)[2] / 1e6)

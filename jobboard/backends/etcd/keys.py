@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote
 
 from jobboard.backends.etcd.txn import Found, KeyValue
@@ -11,7 +12,7 @@ from jobboard.states import JobState
 #: board is used.
 LAYOUT = b"layout"
 
-_ORDER_LENGTH = 22
+_is_order = re.compile(rb"\d{22}(\.\d{20})?").fullmatch
 
 
 def encoded(text: str) -> bytes:
@@ -24,19 +25,26 @@ def decoded(part: bytes) -> str:
     return unquote(part.decode(errors="replace"))
 
 
-def order_of(priority: int, sequence: int) -> bytes:
-    """Return a job's place in the queue: the bytes sort as claims go, higher priority first, then oldest first."""
-    return b"%02d%020d" % (99 - priority, sequence)
+def order_of(priority: int, place: float, sequence: int) -> bytes:
+    """Return where a job stands in the queue: the bytes sort as claims go, higher priority first, then due first.
+
+    A sequence is the moment of the post, in microseconds, or a little more; a job that became due later needs both.
+    """
+    due = round(place * 1_000_000)
+    if due <= sequence:
+        return b"%02d%020d" % (99 - priority, sequence)
+    return b"%02d%020d.%020d" % (99 - priority, due, sequence)
 
 
 def is_order(part: bytes) -> bool:
     """Whether a part of a key, or what was found in its place, is a job's place in the queue."""
-    return len(part) == _ORDER_LENGTH and part.isdigit()
+    return _is_order(part) is not None
 
 
-def place_of(order: bytes) -> tuple[int, int]:
-    """Return the priority and the sequence that are in an order."""
-    return 99 - int(order[:2]), int(order[2:])
+def parts_of_order(order: bytes) -> tuple[int, float, int]:
+    """Return the priority, the moment at which the job became due, and the sequence that are in an order."""
+    due, _, sequence = order[2:].partition(b".")
+    return 99 - int(order[:2]), int(due) / 1e6, int(sequence or due)
 
 
 def moment_of(seconds: float) -> bytes:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.etcd.keys import order_of
+from jobboard.backends.etcd.keys import order_of, parts_of_order
 from jobboard.backends.etcd.txn import Compare, KeyValue
 from jobboard.backends.kv.codec import (
     BYTES,
@@ -60,6 +60,7 @@ _SCALARS = {
     "cancel_asked": FLAG,
     "hidden_from": NUMBER_OR_NONE,
     "forgotten_from": NUMBER_OR_NONE,
+    "place": NUMBER,
 }
 _BLOBS = {"body": BYTES, "checkpoint": BYTES_OR_NONE, "progress": BYTES_OR_NONE, "result": BYTES_OR_NONE}
 
@@ -153,7 +154,7 @@ class StoredJob(JobRow):
 
     @property
     def order(self) -> bytes:
-        return order_of(self.priority, self.sequence)
+        return order_of(self.priority, self.place, self.sequence)
 
     @property
     def is_live(self) -> bool:
@@ -255,6 +256,9 @@ def stored_job_of(data: bytes) -> StoredJob:
     :raises ValueError: it is none.
     """
     state, scalars, blobs, notes, aliases = items_of_format(data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST))
+    if len(scalars) == len(_SCALARS) - 1:
+        # Of layout 1: it stands where it was posted.
+        scalars = [*scalars, 0.0]
     check_kinds(scalars, _SCALARS.values())
     check_kinds(blobs, _BLOBS.values())
     check_kinds(aliases, (TEXT,) * len(aliases))
@@ -262,9 +266,10 @@ def stored_job_of(data: bytes) -> StoredJob:
     return StoredJob(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
 
 
-def newer_job(hint: Hint, priority: int, sequence: int, data: bytes) -> StoredJob:
+def newer_job(hint: Hint, order: bytes, data: bytes) -> StoredJob:
     """Return a row for a job whose record only later versions can read; its body tells callers so."""
-    row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, pack([_NEWER]))
+    priority, place, sequence = parts_of_order(order)
+    row = StoredJob(hint.uuid, hint.name, priority, sequence, hint.created_on, pack([_NEWER]), place=place)
     row.newer = data
     return row
 

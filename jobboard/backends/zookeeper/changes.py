@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jobboard.backends.kv.codec import (
     FLAG,
     LIST,
+    NUMBER,
     NUMBER_OR_NONE,
     TEXT,
     TEXT_OR_NONE,
@@ -33,6 +34,7 @@ MAX_INDEX = (1 << PLACE_BITS) - 1
 class Listed(NamedTuple):
     """What a listing knows of a job.
 
+    ``place`` is the moment at which the job became due: :data:`THIS` stands for that of the transaction.
     ``due`` is the moment at which it must be looked at: a delay is over, a claim ends, a completed record is hidden.
     """
 
@@ -43,10 +45,11 @@ class Listed(NamedTuple):
     state: JobState
     due: float | None
     presence: str | None
+    place: float
 
 
 def listed(job: StoredJob) -> Listed:
-    return Listed(job.uuid, job.name, job.priority, job.sequence, job.state, _due_of(job), job.presence)
+    return Listed(job.uuid, job.name, job.priority, job.sequence, job.state, _due_of(job), job.presence, job.place)
 
 
 def _due_of(job: StoredJob) -> float | None:
@@ -105,8 +108,8 @@ class Change:
         return pack(
             [
                 [
-                    (uuid, name, priority, _parts_of(sequence), state.value, due, presence)
-                    for uuid, name, priority, sequence, state, due, presence in self.items
+                    (uuid, name, priority, _parts_of(sequence), state.value, due, presence, place)
+                    for uuid, name, priority, sequence, state, due, presence, place in self.items
                 ],
                 self.deleted,
                 [(kind.value, *rest) for kind, *rest in self.told],
@@ -140,13 +143,16 @@ class LoggedChange(NamedTuple):
 def logged(change: Change, number: int, zxid: int, milliseconds: int) -> LoggedChange:
     """Return a change of this client's own as it stands in the log now."""
     items = [
-        item if item.sequence > MAX_INDEX else item._replace(sequence=sequence_of(zxid, item.sequence))
+        item._replace(
+            sequence=item.sequence if item.sequence > MAX_INDEX else sequence_of(zxid, item.sequence),
+            place=milliseconds / 1000 if item.place == THIS else item.place,
+        )
         for item in change.items
     ]
     return LoggedChange(number, zxid, milliseconds, items, change.deleted, change.told, change.schedules)
 
 
-_ITEM: list[Kind] = [TEXT, TEXT, WHOLE, WHOLE | LIST, TEXT, NUMBER_OR_NONE, TEXT_OR_NONE]
+_ITEM: list[Kind] = [TEXT, TEXT, WHOLE, WHOLE | LIST, TEXT, NUMBER_OR_NONE, TEXT_OR_NONE, NUMBER]
 _EVENT: list[Kind] = [TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, TEXT_OR_NONE]
 _SCHEDULE: list[Kind] = [TEXT, FLAG, NUMBER_OR_NONE]
 
@@ -165,7 +171,7 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
             number,
             zxid,
             milliseconds,
-            [_decoded_item(item, zxid) for item in items],
+            [_decoded_item(item, zxid, milliseconds / 1000) for item in items],
             deleted,
             [(_KINDS[kind], *rest) for kind, *rest in told],
             [tuple(schedule) for schedule in schedules],
@@ -174,9 +180,12 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
         raise ValueError(f"not a change: {error}") from None
 
 
-def _decoded_item(item: list[Any], zxid: int) -> Listed:
+def _decoded_item(item: list[Any], zxid: int, at: float) -> Listed:
+    if len(item) == len(_ITEM) - 1:
+        # Of layout 1.
+        item = [*item, THIS]
     check_kinds(item, _ITEM)
-    check_moments(item[5])
-    uuid, name, priority, parts, state, due, presence = item
+    uuid, name, priority, parts, state, due, presence, place = item
+    check_moments(due, place)
     sequence = sequence_of(*(parts if isinstance(parts, list) else (zxid, parts)))
-    return Listed(uuid, name, priority, sequence, _STATES[state], due, presence)
+    return Listed(uuid, name, priority, sequence, _STATES[state], due, presence, at if place == THIS else place)

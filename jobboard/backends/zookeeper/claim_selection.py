@@ -74,7 +74,7 @@ class ClaimSelection:
         # After a lost reply, those that are claimed by now are found again by their claim id.
         with after_a_change(lambda: found):
             self._find(claim, names, limit, found)
-        found.sort(key=lambda job: (-job.priority, job.sequence))
+        found.sort(key=lambda job: (-job.priority, job.place, job.sequence))
         return [job.copy() for job in found]
 
     def _find(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, found: list[StoredJob]) -> None:

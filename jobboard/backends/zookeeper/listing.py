@@ -14,8 +14,9 @@ from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.schedule_index import ScheduleIndex
 from jobboard.states import LIVE, JobState
 
-#: Above every sequence, so that a priority and a sequence make one number.
-_SEQUENCES = 1 << 80
+#: Above every sequence, and above every moment in milliseconds times that: a priority, the moment at which the job is
+#: due, and a sequence make one number.
+_SEQUENCES, _MOMENTS = 1 << 80, 1 << 144
 
 
 class Item:
@@ -37,7 +38,8 @@ class Item:
 
 def place_of(listed: Listed) -> int:
     """Return where a job stands: a lower place is claimed earlier."""
-    return listed.sequence - listed.priority * _SEQUENCES
+    moment = max(0, round(listed.place * 1000))
+    return listed.sequence + moment * _SEQUENCES - listed.priority * _MOMENTS
 
 
 class Listing:
@@ -193,7 +195,7 @@ class Listing:
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""
-        return map(self.by_place.__getitem__, first_of_each_span(self.indexes[JobState.UNCLAIMED].whole, _SEQUENCES))
+        return map(self.by_place.__getitem__, first_of_each_span(self.indexes[JobState.UNCLAIMED].whole, _MOMENTS))
 
     def count(self) -> int:
         return sum(len(self.indexes[state]) for state in LIVE)

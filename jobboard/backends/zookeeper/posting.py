@@ -17,9 +17,10 @@ from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import NO_NODE, Data
-from jobboard.backends.zookeeper.stored_job import MAX_INLINE, Newer, StoredJob, encode_alias, new_job
+from jobboard.backends.zookeeper.stored_job import MAX_INLINE, THIS, Newer, StoredJob, encode_alias, new_job
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
+from jobboard.states import JobState
 
 MAX_RETRIES = 200
 #: Above this many bytes of bodies, a batch leaves only those up to the second size in the jobs' own znodes, so that it
@@ -48,6 +49,8 @@ class Plan:
             for new, (outcome, job) in zip(self.rows, steps, strict=True):
                 if outcome is PostOutcome.POSTED:
                     job.apply(partial(lifecycle.post, job, new, self._now, self._slack), self._now)
+                    if job.state is not JobState.DELAYED:
+                        job.place = THIS
                 elif outcome is PostOutcome.REPLACED:
                     job.apply(partial(lifecycle.replace, job, new, self._now, self._slack), self._now)
                     job.add_alias(new.uuid)

@@ -18,6 +18,7 @@ from jobboard.backends.kv.codec import (
     MAX_ERROR,
     MAX_HISTORY_REASON,
     MAX_REASON,
+    NUMBER,
     NUMBER_OR_NONE,
     TEXT,
     TEXT_OR_NONE,
@@ -85,8 +86,9 @@ _FIELDS: dict[str, Kind] = {
     "presence": TEXT_OR_NONE,
     "until": NUMBER_OR_NONE,
 }
-#: Then come the history, the aliases, which of the long fields are in znodes of their own, and the long fields.
-_PARTS = [WHOLE, *_FIELDS.values(), LIST, LIST, LIST | {type(None)}, LIST]
+#: Then come the history, the aliases, which of the long fields are in znodes of their own, the long fields, and the
+#: place, which records of layout 1 lack.
+_PARTS = [WHOLE, *_FIELDS.values(), LIST, LIST, LIST | {type(None)}, LIST, NUMBER]
 _LINE_KINDS: list[Kind] = [TEXT, TEXT_OR_NONE, WHOLE, WHOLE_OR_NONE, TEXT_OR_NONE]
 #: The fields that can be long, and what each may be; one in a znode of its own is that one's name.
 _LONG_FIELDS: dict[str, Kind] = {
@@ -246,6 +248,7 @@ class StoredJob(JobRow):
         if is_new:
             self.sequence = sequence_of(stat.mzxid, self.index)
             self.created_on = stat.mtime / 1000
+        self.place = self.created_on if self.place == THIS else self.place
         self.version, self.zxid, self.last_modified = stat.version, stat.mzxid, stat.mtime / 1000
         self.token = stat.mzxid if self.token == THIS else self.token
         self.lines = [_with_stat(line, stat) for line in self.lines]
@@ -293,6 +296,7 @@ def encode(job: StoredJob) -> bytes:
             job.aliases,
             is_blob if any(is_blob) else None,
             [job.blobs.get(field, getattr(job, field)) for field in LONG_FIELDS],
+            job.place,
         ]
     )
 
@@ -347,8 +351,11 @@ def decode_read(uuid: str, found: Data | None, deletions: int) -> StoredJob | Ne
 
 
 def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
+    if len(parts) == len(_PARTS) - 1:
+        run_at = parts[1 + list(_FIELDS).index("run_at")]
+        parts = [*parts, THIS if run_at is None else run_at]
     check_kinds(parts, _PARTS)
-    format, *plain, lines, aliases, is_blob, longs = parts
+    format, *plain, lines, aliases, is_blob, longs, place = parts
     job = StoredJob(uuid, "", 0, b"")
     for field, value in zip(_STORED_FIELDS, (*plain, *longs), strict=True):
         setattr(job, field, value)
@@ -356,13 +363,14 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
         job._name_blobs(is_blob)
     check_kinds(_long_values(job), _LONG_KINDS)
     job.state = _STATES[job.state]
-    check_moments(job.run_at, job.expires_at, job.until)
+    check_moments(job.run_at, job.expires_at, job.until, place)
     check_ids(aliases)
     for line in lines:
         check_kinds(line, _LINE_KINDS)
     if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
         raise ValueError("not a job")
     job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
+    job.place = place
     job.aliases, job.lines = aliases, [(_KINDS[kind], *rest) for kind, *rest in lines]
     job.learn_write(stat)
     return job
