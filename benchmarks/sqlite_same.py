@@ -13,8 +13,8 @@ from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.validation import new_uuid
 
 _POST = (
-    "INSERT INTO jobboard_jobs (board, uuid, name, rank, body, state, created_on, last_modified, attempts, token,"
-    " cancel_asked) VALUES (1, ?, 'bench', -3, ?, 1, ?, ?, 0, 0, 0)"
+    "INSERT INTO jobboard_jobs (board, uuid, name, rank, place, body, state, created_on, last_modified, attempts,"
+    " token, cancel_asked) VALUES (1, ?, 'bench', -3, -3 * 288230376151711744, ?, 1, ?, ?, 0, 0, 0)"
 )
 _POST_LINES = (
     "INSERT INTO jobboard_journal (board, job, kind, at)"
@@ -23,7 +23,7 @@ _POST_LINES = (
 _CLAIM = (
     "UPDATE jobboard_jobs SET state = 2, owner = 'me', claim_id = :claim_id, attempts = attempts + 1,"
     " token = CASE token WHEN 0 THEN id * 16777216 ELSE token END + 1, due_at = :now + 30, last_modified = :now"
-    " WHERE id IN (SELECT id FROM jobboard_jobs WHERE board = 1 AND state = 1 ORDER BY rank, id LIMIT :limit)"
+    " WHERE id IN (SELECT id FROM jobboard_jobs WHERE board = 1 AND state = 1 ORDER BY place, id LIMIT :limit)"
     " RETURNING *"
 )
 _CONSUME = (

@@ -25,9 +25,10 @@ _UUID = (
 #: The same rows as a post writes, with the same line of the journal.
 _ROWS = """
 WITH posted AS (
-    INSERT INTO jobboard_jobs (board, uuid, name, rank, created_on, body, state, attempts, token, last_modified,
-        cancel_asked)
-    VALUES ({board}, {uuid}, {name}, {rank}, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0) RETURNING id, uuid, name, created_on
+    INSERT INTO jobboard_jobs (board, uuid, name, rank, place, created_on, body, state, attempts, token,
+        last_modified, cancel_asked)
+    VALUES ({board}, {uuid}, {name}, {rank}, {rank} * 288230376151711744, 1.7e9, {body}, 1, 0, 0, 1.7e9, 0)
+    RETURNING id, uuid, name, created_on
 ) INSERT INTO jobboard_journal (board, job, kind, uuid, name, at)
 SELECT {board}, id, 'POSTED', uuid, name, created_on FROM posted;
 """

@@ -9,6 +9,7 @@ from servers.postgresql_servers import PostgresqlServer
 
 from harnesses.sql_harness import SqlHarness
 from jobboard import JobBoard
+from jobboard.backends.sql.rows import place_of
 
 Server = PostgresqlServer | MariadbServer
 
@@ -47,8 +48,8 @@ class Site(NamedTuple):
             )
             key = uuids if is_keyed else "NULL"
             self.run(
-                f"INSERT INTO {prefix}jobs (board, uuid, name, {key_column}, rank, created_on, body, state, attempts,"
-                f" token, last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', {key}, -3, 1e9, %s, 1, 0, 0,"
-                f" 1e9, 0 FROM {numbers}",
+                f"INSERT INTO {prefix}jobs (board, uuid, name, {key_column}, rank, place, created_on, body, state,"
+                f" attempts, token, last_modified, cancel_asked) SELECT {number}, {uuids}, '{name}', {key}, -3,"
+                f" {place_of(3, 1e9)}, 1e9, %s, 1, 0, 0, 1e9, 0 FROM {numbers}",
                 b"\x95\x01\xc0\xc0\xc0\xc0\x80",
             )

@@ -25,7 +25,7 @@ from jobboard.backends.sql import (
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.postgresql.pages import page_of
-from jobboard.backends.sql.schema import CLAIMED, DELAYED, STATES, UNCLAIMED
+from jobboard.backends.sql.schema import CLAIMED, DELAYED, PLACES_OF_A_RANK, STATES, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -83,12 +83,14 @@ STATEMENTS: dict[str, Statement] = {
         for is_by_name in (False, True)
         if code not in (UNCLAIMED, CLAIMED)
     },
-    **{f"mysql: a page of {code}": job_statements.PAGES[code].rest_of_rank for code in STATES},
-    **{f"mysql: later ranks of {code}": job_statements.PAGES[code].later_ranks for code in STATES},
+    **{f"mysql: a page of {code}": job_statements.PAGES[code].of_place for code in STATES},
+    **{f"mysql: later pages of {code}": job_statements.PAGES[code].later for code in STATES},
 }
 
+#: Before the jobs of a normal priority.
+_PLACE = -3 * PLACES_OF_A_RANK
 _VALUES: dict[str, Any] = {
-    "now": 1e9, "limit": 1, "size": 100, "rank": -3, "id": 1, "name": "resize", "uuid": "u", "uuids": ["u", "v"],
+    "now": 1e9, "limit": 1, "size": 100, "place": _PLACE, "id": 1, "name": "resize", "uuid": "u", "uuids": ["u", "v"],
     "ids": [1, 2], "key": "k", "keys": ["k", "l"], "token": 1, "who": "alice", "claim_id": "c", "expiry": 30.0,
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
@@ -121,7 +123,7 @@ def _pages_of(cursor: Any, sql: str, values: dict[str, Any]) -> int:
 
 
 def _rows_of(cursor: Any, sql: str, values: dict[str, Any]) -> int:
-    cursor.execute("SET @jobboard_now = 1e9, @jobboard_status = 0, @jobboard_rank = -3, @jobboard_first = 1")
+    cursor.execute(f"SET @jobboard_now = 1e9, @jobboard_status = 0, @jobboard_place = {_PLACE}, @jobboard_first = 1")
     cursor.execute("FLUSH STATUS")
     cursor.execute(sql, values)
     cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
@@ -196,7 +198,10 @@ PLANNED_ONCE: dict[str, tuple[Statement, dict[str, Any]]] = {
     "is a name ready": (job_statements.IS_NAME_READY, {"name": "b"}),
     "is a name without jobs ready": (job_statements.IS_NAME_READY, {"name": "b1"}),
     "a page of a name": (page_of(frozenset({UNCLAIMED}), True), {"names": ["b"], "id": 0}),
-    "a page of a name without jobs": (page_of(frozenset({UNCLAIMED}), True), {"names": ["b1"], "rank": -4}),
+    "a page of a name without jobs": (
+        page_of(frozenset({UNCLAIMED}), True),
+        {"names": ["b1"], "place": -4 * PLACES_OF_A_RANK},
+    ),
     "a page": (page_of(frozenset({DELAYED, UNCLAIMED, CLAIMED}), False), {"id": 0}),
     "a key": (job_statements.FIND_KEY, {"name": "a", "key": "k"}),
     "keys": (job_statements.FIND_KEYS, {"name": "a"}),

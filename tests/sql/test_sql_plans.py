@@ -34,7 +34,7 @@ from jobboard.backends.sql import (
     journal_statements,
     schedule_statements,
 )
-from jobboard.backends.sql.schema import STATES
+from jobboard.backends.sql.schema import PLACES_OF_A_RANK, STATES
 from jobboard.backends.sql.sqlite.database import DIALECT
 from jobboard.backends.sql.sqlite.fast_path import BEFORE_POST, CLAIM_LINES, CONSUME_LINES, POST_LINES
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
@@ -71,8 +71,8 @@ STATEMENTS: dict[str, Statement] = {
     "a key": job_statements.FIND_KEY,
     "keys": job_statements.FIND_KEYS,
     "a replacement": job_statements.REPLACED_BY,
-    "a page of a name": job_statements.PAGES_OF_NAME[1].rest_of_rank,
-    "a page of a name's later ranks": job_statements.PAGES_OF_NAME[1].later_ranks,
+    "a page of a name": job_statements.PAGES_OF_NAME[1].of_place,
+    "the later page of a name": job_statements.PAGES_OF_NAME[1].later,
     "history": job_statements.HISTORY,
     "the oldest": job_statements.OLDEST_UNCLAIMED,
     "trimming": journal_statements.TRIM_HISTORY,
@@ -84,8 +84,8 @@ STATEMENTS: dict[str, Statement] = {
     "schedules of one moment": schedule_statements.AT,
     "later schedules": schedule_statements.LATER,
     "schedules that are not due": schedule_statements.NOT_DUE,
-    **{f"a page of {state}": job_statements.PAGES[code].rest_of_rank for code, state in STATES.items()},
-    **{f"a page of {state}'s later ranks": job_statements.PAGES[code].later_ranks for code, state in STATES.items()},
+    **{f"a page of {state}": job_statements.PAGES[code].of_place for code, state in STATES.items()},
+    **{f"a page of {state} after a place": job_statements.PAGES[code].later for code, state in STATES.items()},
 }
 
 #: What a scan or a sort of the backlog would cost: it must be seen.
@@ -97,6 +97,10 @@ DEAR: dict[str, Statement] = {
 }
 
 
+#: Before the jobs of a normal priority.
+_PLACE = -3 * PLACES_OF_A_RANK
+
+
 def values_of(backend: SqliteBackend, job: JobRow) -> dict[str, Any]:
     """Return parameters that mean one job in the midst of others, or a few."""
     as_list = DIALECT.as_list
@@ -105,8 +109,9 @@ def values_of(backend: SqliteBackend, job: JobRow) -> dict[str, Any]:
     )
     (last,) = backend.database._reader.get().execute("SELECT max(id) FROM jobboard_journal").fetchone()
     return {
-        "board": backend.database.board, "now": time.time(), "limit": 5, "size": 5, "rank": -3, "id": id, "key": "k",
-        "name": "b", "uuid": job.uuid, "uuids": as_list([job.uuid]), "ids": as_list([id]), "keys": as_list(["k"]),
+        "board": backend.database.board, "now": time.time(), "limit": 5, "size": 5, "place": _PLACE, "id": id,
+        "key": "k", "name": "b", "uuid": job.uuid, "uuids": as_list([job.uuid]), "ids": as_list([id]),
+        "keys": as_list(["k"]),
         "who": "alice", "claim_id": "c", "due_at": 2e9, "least_token": 1, "first": id - 1, "last": last - 5,
         "at": time.time() + 3600.0,
     }  # fmt: skip

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy import case, delete, exists, func, not_, select, update
+from typing import Any
 
+from sqlalchemy import BigInteger, case, cast, delete, exists, func, not_, select, update
+
+from jobboard.backends.lanes import problems_of_lanes
 from jobboard.backends.rows import AuditFinding
+from jobboard.backends.sql import lanes
 from jobboard.backends.sql.job_conditions import (
+    BLOCKED,
     CLAIMED,
     COMPLETE,
     DELAYED,
@@ -17,7 +22,7 @@ from jobboard.backends.sql.job_conditions import (
 )
 from jobboard.backends.sql.job_statements import SMALL_JOB
 from jobboard.backends.sql.rows import job_of
-from jobboard.backends.sql.schema import book_entries, books, jobs, journal
+from jobboard.backends.sql.schema import PLACES_OF_A_RANK, PLACES_OF_A_SECOND, book_entries, books, jobs, journal
 from jobboard.backends.sql.sequences import behind_their_rows
 from jobboard.backends.sql.statement import Statement, either, p
 from jobboard.backends.sql.transaction import Transaction
@@ -25,28 +30,36 @@ from jobboard.states import JobPriority
 
 _BEST, _WORST = -max(JobPriority), -min(JobPriority)
 
-_stateless = not_(one_of(jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED))
+_stateless = not_(one_of(jobs.c.state, BLOCKED, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED))
 _ownerless = (jobs.c.state == CLAIMED) & (jobs.c.owner.is_(None) | jobs.c.claim_id.is_(None))
 _never_due = (jobs.c.state == DELAYED) & jobs.c.due_at.is_(None)
+
+_no_rank = (jobs.c.rank < _BEST) | (jobs.c.rank > _WORST)
+_its_rank: Any = case((jobs.c.rank < _BEST, _BEST), (jobs.c.rank > _WORST, _WORST), else_=jobs.c.rank)
+# A number of 64 bits: a server would not have room for the product in one of a rank's size.
+_first_place = cast(_its_rank, BigInteger) * PLACES_OF_A_RANK
+_misplaced = (jobs.c.place < _first_place) | (jobs.c.place >= _first_place + PLACES_OF_A_RANK)
 
 _CONTRADICTIONS = {
     problem: Statement(select(*SMALL_JOB).where(mine, wrong))
     for problem, wrong in {
         "it is claimed, but by nobody": _ownerless,
-        "it is not claimed, but has an owner": one_of(jobs.c.state, DELAYED, UNCLAIMED, TRASHED)
+        "it is not claimed, but has an owner": one_of(jobs.c.state, BLOCKED, DELAYED, UNCLAIMED, TRASHED)
         & jobs.c.owner.is_not(None),
-        "it is not claimed, but has a claim": one_of(jobs.c.state, DELAYED, UNCLAIMED, COMPLETE, TRASHED)
+        "it is not claimed, but has a claim": one_of(jobs.c.state, BLOCKED, DELAYED, UNCLAIMED, COMPLETE, TRASHED)
         & jobs.c.claim_id.is_not(None),
         "it is delayed, but never due": _never_due,
         "it is neither delayed nor claimed, but due": one_of(jobs.c.state, UNCLAIMED, COMPLETE, TRASHED)
-        & jobs.c.due_at.is_not(None),
+        & jobs.c.due_at.is_not(None)
+        & jobs.c.ties.is_(None),
         "it is on the board or in the trash, but remembered as gone": one_of(
-            jobs.c.state, DELAYED, UNCLAIMED, CLAIMED, TRASHED
+            jobs.c.state, BLOCKED, DELAYED, UNCLAIMED, CLAIMED, TRASHED
         )
         & jobs.c.retain_until.is_not(None),
         "it is gone, but remembered for ever": (jobs.c.state == COMPLETE) & jobs.c.retain_until.is_(None),
         "its state is none": _stateless,
-        "its priority is none": (jobs.c.rank < _BEST) | (jobs.c.rank > _WORST),
+        "its priority is none": _no_rank,
+        "its place is not of its priority": not_(_no_rank) & _misplaced,
     }.items()
 }
 
@@ -61,7 +74,12 @@ MEND = Statement(
         claim_id=case((_is_held, jobs.c.claim_id)),
         due_at=case((_is_held | (jobs.c.state == DELAYED), jobs.c.due_at)),
         retain_until=case((jobs.c.state == COMPLETE, func.coalesce(jobs.c.retain_until, p("now")))),
-        rank=case((jobs.c.rank < _BEST, _BEST), (jobs.c.rank > _WORST, _WORST), else_=jobs.c.rank),
+        # MySQL sets one column after the other, so the rank comes last.
+        place=case(
+            (_misplaced, _first_place + cast(jobs.c.created_on * PLACES_OF_A_SECOND, BigInteger)),
+            else_=jobs.c.place,
+        ),
+        rank=_its_rank,
         state=case((_stateless, TRASHED), (_ownerless | _never_due, UNCLAIMED), else_=jobs.c.state),
         last_modified=p("now"),
     )
@@ -102,6 +120,7 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     if repair:
         for sequence, uuid in wrong.items():
             transaction.run(MEND, id=sequence, uuid=uuid)
+    found += _audit_lanes(transaction, repair)
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
     # Only who owns the tables may mend these.
@@ -116,3 +135,15 @@ def _drop(
     if orphans and repair:
         transaction.run(drop)
     return [AuditFinding(None, f"{orphans} {problem}", repair)] if orphans else []
+
+
+def _audit_lanes(transaction: Transaction, repair: bool) -> list[AuditFinding]:
+    """Find lanes whose slot is free beside a BLOCKED job, or held twice; a second claim is not ended."""
+    found: list[AuditFinding] = []
+    for lane, holders, blocked, due in transaction.rows(lanes.NUMBERS):
+        # What is due is looked at by whatever expires and promotes next.
+        problems = list(problems_of_lanes({lane: holders}, {lane: 0 if due else blocked}))
+        found += [AuditFinding(None, problem, repair) for problem in problems]
+        if problems and repair:
+            transaction.run(lanes.WAIT, lane=lane)
+    return found

@@ -25,8 +25,8 @@ from jobboard.events import EventKind
 #: With a name paused and no filter of names, a claim reads the next ready names this many times at most.
 MAX_READS = 10_000
 #: Before every job.
-ANY_JOB = (-1_000_000, 0)
-#: A name, behind the rank and the id before which it has no job.
+ANY_JOB = (-(2**63), 0)
+#: A name, behind the place and the id before which it has no job.
 Head = tuple[int, int, str]
 
 
@@ -130,7 +130,7 @@ def _ready_names(transaction: Transaction) -> Iterator[Head]:
 def _best(
     transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None], limit: int
 ) -> list[Row]:
-    """Lock the best jobs of these names that are not paused; return the rank, the id and the uuid of each."""
+    """Lock the best jobs of these names that are not paused; return the place, the id and the uuid of each."""
     if names is None and None not in paused:
         first = [head for head in transaction.rows(job_statements.FIRST_READY) if head[-1] not in paused]
         heads = {head[-1]: head for head in reversed(first)}
@@ -144,8 +144,8 @@ def _best(
 def _lock(transaction: Transaction, heads: Iterable[Head], limit: int) -> list[Row]:
     """Lock the best jobs of names; what others have locked is passed over."""
     best: list[Row] = []
-    for rank, number, name in sorted(heads):
-        if len(best) == limit and (rank, number) > best[-1][:2]:
+    for place, number, name in sorted(heads):
+        if len(best) == limit and (place, number) > best[-1][:2]:
             break
         rows = transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit)
         best = heapq.nsmallest(limit, [*best, *rows])

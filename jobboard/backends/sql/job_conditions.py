@@ -12,9 +12,9 @@ from jobboard.backends.sql.schema import jobs
 from jobboard.backends.sql.statement import Statement, each_of, either, for_each_of, in_list, p
 
 # States stand in the text, not in parameters: only then can a partial index serve a statement.
-DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = (
+BLOCKED, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = (
     literal_column(str(code), Integer)
-    for code in (schema.DELAYED, schema.UNCLAIMED, schema.CLAIMED, schema.COMPLETE, schema.TRASHED)
+    for code in (schema.BLOCKED, schema.DELAYED, schema.UNCLAIMED, schema.CLAIMED, schema.COMPLETE, schema.TRASHED)
 )
 
 

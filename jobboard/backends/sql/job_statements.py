@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.job_conditions import (
+    BLOCKED,
     CLAIMED,
     COMPLETE,
     DELAYED,
@@ -49,7 +50,7 @@ from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
 
 _ready = mine & (jobs.c.state == UNCLAIMED)
-_in_order = (jobs.c.rank, jobs.c.id)
+_in_order = (jobs.c.place, jobs.c.id)
 
 
 # ``by_index`` says what PostgreSQL's planner makes of an order. It does not drop a range of one value from it.
@@ -81,7 +82,7 @@ DUE_OR_PAUSED = Statement(
 )
 #: How many claims expire at once, and how many delayed jobs are promoted at once.
 MAX_PER_ROUND = 1000
-_delayed = _due & (jobs.c.state == DELAYED)
+_delayed = _due & (jobs.c.state == DELAYED) & jobs.c.ties.is_(None)
 _promote = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
 _moved = (jobs.c.id, jobs.c.uuid, jobs.c.name)
 # Here and below, rows that others have locked are passed over: they are about to change, perhaps in a long transaction
@@ -105,11 +106,11 @@ PROMOTE = Returning(
     change=Statement(_promote.where(these_ids)),
     read=Statement(select(*_moved).where(these_ids)),
 )
-#: What is due and not delayed: claims that are over, and rows that are due by mistake. PROMOTE moves delayed jobs.
+#: Claims that are over, jobs with ties, and rows that are due by mistake. PROMOTE moves delayed jobs without ties.
 OVERDUE = Statement(
     by_index(
         select(*SMALL_JOB)
-        .where(_due, jobs.c.state != DELAYED)
+        .where(_due, (jobs.c.state != DELAYED) | jobs.c.ties.is_not(None))
         .order_by(jobs.c.due_at)
         .limit(MAX_PER_ROUND)
         .with_for_update(skip_locked=True),
@@ -127,13 +128,15 @@ SAVE = Statement(
     .values(
         _now
         | parameters("state", "attempts", "owner", "claim_id", "due_at", "run_at", "last_error", "reason")
-        | parameters("cancel_asked", "retain_until")
+        | parameters("cancel_asked", "retain_until", "place")
     )
 )
 REPLACE = Statement(
-    update(jobs).where(row).values(_now | parameters("rank", "body", "max_attempts", "state", "due_at", "run_at"))
+    update(jobs)
+    .where(row)
+    .values(_now | parameters("rank", "place", "body", "max_attempts", "state", "due_at", "run_at"))
 )
-REPRIORITIZE = Statement(update(jobs).where(row).values(_now | parameters("rank")))
+REPRIORITIZE = Statement(update(jobs).where(row).values(_now | parameters("rank", "place")))
 CLAIM = Statement(
     update(jobs)
     .where(row)
@@ -159,7 +162,10 @@ POST = Statement(
     .inline()
     .values(
         _now
-        | parameters("board", "uuid", "name", "key", "rank", "body", "max_attempts", "state", "due_at", "run_at")
+        | parameters(
+            "board", "uuid", "name", "key", "rank", "place", "body", "max_attempts", "state", "due_at", "run_at"
+        )
+        | parameters("ties")
         | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}  # nosec B105 # no password
     )
 )
@@ -229,7 +235,7 @@ CLAIM_NEXT = Returning(
     read=_claimed,
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
-_heads_of_name = select(jobs.c.rank, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
+_heads_of_name = select(jobs.c.place, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
 #: The best of one name; several names are merged from their heads.
 HEADS_OF_NAME = Statement(
     by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
@@ -246,7 +252,7 @@ CLAIM_HEADS = Returning(
     read=_claimed,
 )
 CLAIMED_UNDER = Statement(select(*JOB).where(claimed_now, jobs.c.claim_id == p("claim_id")).order_by(*_in_order))
-_first = select(jobs.c.rank, jobs.c.id, jobs.c.name)
+_first = select(jobs.c.place, jobs.c.id, jobs.c.name)
 #: The best jobs of the board.
 FIRST_READY = Statement(by_index(_first.where(_ready).order_by(*_in_order).limit(500), "jobboard_ready"))
 _by_name = _first.order_by(jobs.c.name, *_in_order).limit(100)
@@ -293,13 +299,13 @@ HISTORY = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Some jobs in claim order, from a place on: first the rest of its rank, then the later ranks.
+    """Some jobs in claim order, from a place on: first the others of that place, then the later ones.
 
     Two statements, because no index of SQLite's begins at a pair of a column and the rowid.
     """
 
-    rest_of_rank: Statement
-    later_ranks: Statement
+    of_place: Statement
+    later: Statement
 
 
 def _in_state(code: int) -> Any:
@@ -308,8 +314,8 @@ def _in_state(code: int) -> Any:
 
 def _pages(code: int, index: str, *of_name: Any) -> Pages:
     page = select(*JOB).where(_in_state(code), *of_name, visible).order_by(*_in_order).limit(p("size"))
-    rest_of_rank, later_ranks = (jobs.c.rank == p("rank")) & (jobs.c.id > p("id")), jobs.c.rank > p("rank")
-    return Pages(*(Statement(by_index(page.where(place), index)) for place in (rest_of_rank, later_ranks)))
+    of_place, later = (jobs.c.place == p("place")) & (jobs.c.id > p("id")), jobs.c.place > p("place")
+    return Pages(*(Statement(by_index(page.where(from_here), index)) for from_here in (of_place, later)))
 
 
 # PostgreSQL has a statement of its own for a page.
@@ -324,14 +330,21 @@ NUMBERS = Statement(
     union_all(
         # Most of a large board, and their names stand together in an index that has all that is asked for.
         by_index(_numbers.where(_ready), "jobboard_ready_by_name"),
-        _numbers.where(mine, one_of(jobs.c.state, DELAYED, TRASHED)),
+        _numbers.where(mine, one_of(jobs.c.state, BLOCKED, DELAYED, TRASHED)),
         _numbers.where(claimed_now),
     )
 )
-# Ids grow with time, so the oldest job is the first one of a rank.
+# The oldest job is the one of a rank that became due first.
 _oldest_of_ranks = (
-    by_index(select(jobs.c.created_on).where(_ready, jobs.c.rank == literal_column(str(rank))), "jobboard_ready")
-    .order_by(jobs.c.id)
+    by_index(
+        select(jobs.c.created_on).where(
+            _ready,
+            jobs.c.place >= literal_column(str(rank * schema.PLACES_OF_A_RANK)),
+            jobs.c.place < literal_column(str((rank + 1) * schema.PLACES_OF_A_RANK)),
+        ),
+        "jobboard_ready",
+    )
+    .order_by(*_in_order)
     .limit(1)
     .subquery()
     for rank in range(-5, 0)
@@ -357,8 +370,8 @@ NEXT_DUE = Statement(
 
 OVER = Statement(
     by_index(
-        select(jobs.c.id, jobs.c.uuid)
-        .where(mine, jobs.c.retain_until <= LONG_AGO)
+        select(jobs.c.id, jobs.c.uuid, jobs.c.ties)
+        .where(mine, jobs.c.retain_until <= LONG_AGO, jobs.c.due_at.is_(None))
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))
         .with_for_update(skip_locked=True),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.rows import AuditFinding, Holder, JobRow, Pause, TrashOutcome, Verdict
-from jobboard.backends.sql import admin_statements, job_statements, journal_statements
+from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
@@ -140,7 +140,7 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
     change = lifecycle.purge(job, transaction.now, by, reason)
     if job is not None and change.told:
-        _delete(transaction, [(job.sequence, job.uuid)])
+        _delete(transaction, [(job.sequence, job.uuid, job.ties)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
         lines = [journal_event(note.kind, job.uuid, job.name, note.who, note.reason) for note in change.told]
         write_events(transaction, lines)
@@ -148,7 +148,10 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
 
 
 def _delete(transaction: Transaction, jobs: Sequence[Row]) -> None:
-    """Delete jobs, by their ids and uuids, with their lines in the journal."""
-    ids = transaction.list_of(number for number, _ in jobs)
+    """Delete jobs, by their ids, uuids and ties, with their lines in the journal."""
+    ids = transaction.list_of(number for number, *_ in jobs)
     transaction.do(journal_statements.DELETE_HISTORY, ids=ids)
-    transaction.do(job_statements.DELETE, ids=ids, uuids=transaction.list_of(uuid for _, uuid in jobs))
+    uuids = transaction.list_of(uuid for _, uuid, _ in jobs)
+    transaction.do(job_statements.DELETE, ids=ids, uuids=uuids)
+    if any(ties is not None for _, _, ties in jobs):
+        transaction.do(lanes.LEAVE, uuids=uuids)

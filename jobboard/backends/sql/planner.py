@@ -15,15 +15,15 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.dialect import DEFAULT_PREFIX, Dialect
-from jobboard.backends.sql.schema import PLACES_OF_A_RANK, jobs
+from jobboard.backends.sql.schema import PLACES_OF_A_RANK, PLACES_OF_A_SECOND, jobs
 
 #: Statements that take effect together where the database can undo such statements; else there is only one.
 Step = tuple[str, ...]
 
 _run_at: Any = column("run_at")
 _created_on: Any = column("created_on")
-_microseconds: Any = case((_run_at > _created_on, _run_at), else_=_created_on) * 1_000_000
-_moment = case((_microseconds < PLACES_OF_A_RANK, cast(_microseconds, BigInteger)), else_=PLACES_OF_A_RANK - 1)
+_places: Any = case((_run_at > _created_on, _run_at), else_=_created_on) * PLACES_OF_A_SECOND
+_moment = case((_places < PLACES_OF_A_RANK, cast(_places, BigInteger)), else_=PLACES_OF_A_RANK - 1)
 #: What rows get that are older than a column; in names of columns, which no table qualifies.
 FILLS: Mapping[str, Any] = {jobs.c.place.name: column("rank") * PLACES_OF_A_RANK + _moment}
 

@@ -8,11 +8,18 @@ from typing import Any
 from jobboard.backends import lifecycle
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
-from jobboard.backends.sql import job_statements, journal_statements
+from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.database import Transactions
-from jobboard.backends.sql.rows import columns_of, job_of
+from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.transaction import Transaction, Undone
-from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, journal_line, save
+from jobboard.backends.sql.transitions import (
+    LockedJobs,
+    carry_out,
+    columns_after,
+    expire_and_promote,
+    journal_line,
+    save,
+)
 from jobboard.backends.transition import Transition
 
 
@@ -128,7 +135,8 @@ class _Batch:
         if not self._new:
             return
         jobs = {job.uuid: job for job, _ in self._new}
-        self._transaction.run_many(job_statements.POST, [columns_of(job) for job in jobs.values()])
+        self._transaction.run_many(job_statements.POST, [columns_after(self._transaction, *new) for new in self._new])
+        lanes.enter(self._transaction, jobs.values())
         rows = self._transaction.rows(job_statements.SEQUENCES, uuids=self._transaction.list_of(jobs))
         for uuid, sequence in rows:
             jobs[uuid].sequence = sequence

@@ -127,8 +127,8 @@ def is_any_ready(transaction: Transaction, names: frozenset[str] | None, paused:
 def _page(
     transaction: Transaction, pages: job_statements.Pages, after: tuple[int, int], size: int, **wanted: str
 ) -> list[Row]:
-    rank, last = after
-    rows = transaction.rows(pages.rest_of_rank, rank=rank, id=last, size=size, **wanted)
+    place, last = after
+    rows = transaction.rows(pages.of_place, place=place, id=last, size=size, **wanted)
     if len(rows) < size:
-        rows += transaction.rows(pages.later_ranks, rank=rank, size=size - len(rows), **wanted)
+        rows += transaction.rows(pages.later, place=place, size=size - len(rows), **wanted)
     return rows

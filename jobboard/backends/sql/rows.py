@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from jobboard.backends.rows import JobRow
-from jobboard.backends.sql.schema import CLAIMED, CODES, STATES
+from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.sql.schema import CLAIMED, CODES, PLACES_OF_A_RANK, PLACES_OF_A_SECOND, STATES
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 from jobboard.validation import moment
@@ -20,11 +20,13 @@ Job = TypeVar("Job", bound=JobRow)
 MAX_INTEGER = 2**63 - 1
 
 _TEXT, _NUMBER, _BYTES = (str, type(None)), (int, float, type(None)), (bytes, type(None))
+#: The latest moment of a place; a float has it without rounding.
+_LAST_MOMENT = PLACES_OF_A_RANK - 32
 #: The columns that make a JobRow, in the order of its fields, and what each of them holds.
 JOB_COLUMNS: dict[str, tuple[type, ...]] = {
     "uuid": (str,),
     "name": (str,),
-    "rank": (int,),
+    "place": (int,),
     "id": (int,),
     "created_on": (int, float),
     "body": (bytes,),
@@ -44,13 +46,14 @@ JOB_COLUMNS: dict[str, tuple[type, ...]] = {
     "progress": _BYTES,
     "result": _BYTES,
     "cancel_asked": (object,),
+    "ties": _BYTES,
 }
 _TYPES = tuple(JOB_COLUMNS.values())
 #: The same of a row that was read without what may be large.
 SMALL_TYPES = tuple(_BYTES if name == "body" else types for name, types in JOB_COLUMNS.items())
 
 #: Return where a row stands in the claim order.
-position_of = itemgetter(list(JOB_COLUMNS).index("rank"), list(JOB_COLUMNS).index("id"))
+position_of = itemgetter(list(JOB_COLUMNS).index("place"), list(JOB_COLUMNS).index("id"))
 
 
 def job_of(row: Row) -> JobRow:
@@ -63,9 +66,10 @@ def read_job(kind: type[Job], row: Row, types: Sequence[tuple[type, ...]] = _TYP
     # An SQLite file may hold anything anywhere.
     if not all(map(isinstance, row, types)):
         row = tuple(map(_readable, row, types))
-    job = kind(*row)
+    job = kind(*row[:-1])
+    job.ties = ties_of(row[-1])
     code: Any = job.state
-    job.priority = -job.priority
+    job.priority, job.place = priority_and_moment(job.priority)
     job.state = STATES.get(code, JobState.TRASHED)
     if code != CLAIMED:
         job.expires_at = None
@@ -92,6 +96,7 @@ def columns_of(job: JobRow) -> dict[str, Any]:
         "name": job.name,
         "key": job.key,
         "rank": -job.priority,
+        "place": place_of(job.priority, job.place),
         "body": job.body,
         "max_attempts": stored_integer(job.max_attempts),
         "state": CODES[job.state],
@@ -107,7 +112,34 @@ def columns_of(job: JobRow) -> dict[str, Any]:
         "progress": job.progress,
         "result": job.result,
         "cancel_asked": int(job.cancel_asked),
+        "ties": None if job.ties is None else job.ties.lane.encode(),
     }
+
+
+def ties_of(stored: bytes | None) -> Ties | None:
+    """Return the ties of a job; None is what nearly all jobs have."""
+    return None if stored is None else Ties(stored.decode(errors="backslashreplace"))
+
+
+def place_of(priority: int, moment: float) -> int:
+    """Return where a job of a priority stands in the claim order that became due at a moment."""
+    return min(int(moment * PLACES_OF_A_SECOND), _LAST_MOMENT) - priority * PLACES_OF_A_RANK
+
+
+def place_in_sql(rank: str, moment: str, integer: str) -> str:
+    """Return the same in SQL.
+
+    :param rank: an expression of a number of 64 bits.
+    :param moment: an expression of a float of 64 bits.
+    :param integer: the type that a number of 64 bits is cast to.
+    """
+    after = f"least(floor({moment} * {PLACES_OF_A_SECOND}), {_LAST_MOMENT})"
+    return f"{rank} * {PLACES_OF_A_RANK} + CAST({after} AS {integer})"
+
+
+def priority_and_moment(place: int) -> tuple[int, float]:
+    """Return the priority of a place, and the moment at which its job became due."""
+    return -(place // PLACES_OF_A_RANK), place % PLACES_OF_A_RANK / PLACES_OF_A_SECOND
 
 
 def due_at_of(job: JobRow) -> float | None:

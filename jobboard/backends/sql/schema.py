@@ -64,8 +64,7 @@ CODES = {
     JobState.TRASHED: 4,
 }
 STATES = {code: state for state, code in CODES.items()}
-BLOCKED = -1
-DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = range(5)
+BLOCKED, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = range(-1, 5)
 
 meta = Table("jobboard_meta", metadata, Column("name", Name, primary_key=True), Column("value", Name, nullable=False))
 
@@ -76,8 +75,9 @@ boards = Table(
     Column("name", Name, nullable=False, unique=True),
 )
 
-#: A place is the rank times this number, plus a moment in microseconds since the epoch: one number has the claim order.
-PLACES_OF_A_RANK = 2**58
+#: A place is the rank times the first number, plus the seconds since the epoch times the second one: one number has the
+#: claim order. Until 2038 no moment of a float is between two places, and so it is read as it was given.
+PLACES_OF_A_RANK, PLACES_OF_A_SECOND = 2**58, 2**22
 
 jobs = Table(
     "jobboard_jobs",
@@ -88,8 +88,8 @@ jobs = Table(
     Column("name", Name, nullable=False),
     Column("key", Name),
     Column("rank", Integer, nullable=False),  # minus the priority, so that the claim order is ascending
-    # Where the job stands in the claim order: its rank, then the moment of its place; ``PLACES_OF_A_RANK`` says how.
-    Column("place", Number),
+    # Where the job stands in the claim order: its rank, then the moment of its place.
+    Column("place", Number, nullable=False),
     Column("created_on", Moment, nullable=False),
     Column("max_attempts", Number),
     Column("state", Integer, nullable=False),
@@ -97,7 +97,9 @@ jobs = Table(
     Column("owner", Name),
     Column("token", Number, nullable=False),
     Column("claim_id", Name),
-    Column("due_at", Moment),  # when a DELAYED or CLAIMED row changes by itself
+    # When a DELAYED or CLAIMED row changes by itself; or since when it has to be looked whether the lane of a row with
+    # ties admits a job.
+    Column("due_at", Moment),
     Column("run_at", Moment),
     Column("last_modified", Moment, nullable=False),
     Column("last_error", Prose),
@@ -118,14 +120,24 @@ jobs = Table(
 
 # With the state in front these serve databases without partial indexes too. Where the second one is partial, it has no
 # claimed jobs, so that a claim writes a page less.
-Index("jobboard_ready", jobs.c.board, jobs.c.state, jobs.c.rank, jobs.c.id)
-_ready_by_name = (jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.rank, jobs.c.id)
+Index("jobboard_ready", jobs.c.board, jobs.c.state, jobs.c.place, jobs.c.id)
+_ready_by_name = (jobs.c.board, jobs.c.state, jobs.c.name, jobs.c.place, jobs.c.id)
 Index("jobboard_ready_by_name", *_ready_by_name, **where(f"state = {UNCLAIMED}"))
 Index("jobboard_uuid", jobs.c.board, jobs.c.uuid, unique=True)
 _live_with_key = where(f"key IS NOT NULL AND state < {COMPLETE}")
 Index("jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True, **_live_with_key)
 Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL"))
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
+
+#: The live and the trashed jobs that have ties, by lane; nothing else costs a board without ties less.
+lanes = Table(
+    "jobboard_lanes",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("uuid", Name, primary_key=True),
+    Column("lane", Name, nullable=False),
+)
+Index("jobboard_lane", lanes.c.board, lanes.c.lane)
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
 #: twice, or the stream would miss lines. Lines of no job have a uuid and a name of their own; on PostgreSQL all lines

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import false, literal_column, select, text
 
-from jobboard.backends.sql.schema import CLAIMED, COMPLETE, DELAYED, TRASHED, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.states import JobPriority
 
-# No index begins with the number of a job, but each priority of a state ends with its latest.
-_LAST_OF_EACH_RANK = " UNION ALL ".join(
-    f"""
-    SELECT (
-        SELECT id FROM jobboard_jobs WHERE board = boards.id AND state = {state} AND rank = ranks.rank
-        ORDER BY id DESC LIMIT 1
-    ) AS id FROM jobboard_boards AS boards, generate_series({-max(JobPriority)}, {-min(JobPriority)}) AS ranks (rank)
-    """  # nosec B608 # constants
-    for state in (DELAYED, UNCLAIMED, COMPLETE, TRASHED)
-)
-_LAST_CLAIMED = f"""
-    SELECT (SELECT max(id) FROM jobboard_jobs WHERE board = boards.id AND state = {CLAIMED})
-    FROM jobboard_boards AS boards
-"""  # nosec B608 # constants
 _LAST = {
     "boards": "SELECT max(id) FROM jobboard_boards",
-    "jobs": f"SELECT max(id) FROM ({_LAST_OF_EACH_RANK} UNION ALL {_LAST_CLAIMED}) AS last",  # nosec B608 # constants
+    "jobs": "SELECT max(id) FROM jobboard_jobs",
     "journal": "SELECT max(id) FROM jobboard_journal",
 }
 _EACH = " UNION ALL ".join(

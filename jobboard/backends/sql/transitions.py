@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
+from jobboard.backends.lanes import HOLDS_SLOT
 from jobboard.backends.rows import Fence, JobRow
-from jobboard.backends.sql import job_statements, journal_statements
+from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.audit import MEND
 from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
@@ -97,7 +98,7 @@ def carry_out(
             continue
         if isinstance(job, StoredJob):
             job.told += change.told
-        row = columns_of(job)
+        row = columns_after(transaction, job, change)
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
         rows.append(row)
         lines += [journal_line(job.sequence, job.uuid, job.name, note) for note in change.told]
@@ -105,10 +106,15 @@ def carry_out(
             moved.append(job)
     transaction.run_many(statement, rows)
     transaction.run_many(journal_statements.WRITE_HISTORY, lines)
-    transaction.notifies |= bool(moved)
+    transaction.notifies |= bool(moved) or any(row["ties"] is not None for row in rows)
     long = [{"id": job.sequence} for job in moved if was_claimed_often(job.token)]
     transaction.run_many(journal_statements.TRIM_HISTORY, long)
     return answers
+
+
+def columns_after(transaction: Transaction, job: JobRow, change: Transition[Any]) -> dict[str, Any]:
+    """Return the values of a changed job's columns; where its lane is to be looked at, it is due at once."""
+    return columns_of(job) | ({"due_at": transaction.now} if change.follow else {})
 
 
 def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transition[A]]]) -> list[A]:
@@ -174,8 +180,27 @@ def _expire(transaction: Transaction) -> int:
     over = [job for job in claimed if job.sequence not in kept]
     save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in over])
     transaction.run_many(job_statements.KEEP, [columns_of(job) for job in kept.values()])
+    tied = [job for job in jobs if job.ties is not None and job.state not in HOLDS_SLOT]
+    if tied:
+        _look_at_lanes(transaction, tied)
     # A row that contradicts itself must not hold up the others.
-    transaction.run_many(
-        MEND, [{"id": job.sequence, "uuid": job.uuid} for job in jobs if job.state is not JobState.CLAIMED]
-    )
+    wrong = [job for job in jobs if job not in claimed and job not in tied]
+    transaction.run_many(MEND, [{"id": job.sequence, "uuid": job.uuid} for job in wrong])
     return len(jobs)
+
+
+def _look_at_lanes(transaction: Transaction, jobs: list[JobRow]) -> None:
+    """Promote those of these locked jobs whose delay is over, and admit the next job of each lane."""
+    delayed = [job for job in jobs if lifecycle.is_due(job, transaction.now)]
+    save(transaction, [(job, lifecycle.promote(job, transaction.now)) for job in delayed])
+    transaction.rows(lanes.LOCK_BOARD)
+    of_lanes: dict[str, list[JobRow]] = {}
+    for job in jobs:
+        if job.ties is not None:
+            of_lanes.setdefault(job.ties.lane, []).append(job)
+    for lane, of_lane in of_lanes.items():
+        is_known, admitted = lanes.look(transaction, lane)
+        if is_known:
+            transaction.run_many(lanes.SEEN, [columns_of(job) for job in of_lane])
+        if admitted is not None:
+            save(transaction, [(admitted, lifecycle.admit(admitted, transaction.now))])

@@ -57,7 +57,7 @@ from jobboard.backends.sql.mysql.fast_statements import (
 from jobboard.backends.sql.mysql.script import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import Row, job_of, position_of, stored_integer
+from jobboard.backends.sql.rows import Row, job_of, place_in_sql, position_of, stored_integer
 from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
@@ -99,7 +99,7 @@ class MysqlPosting(Posting):
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         # Keys are often taken, and then another try would cost more than it saves.
-        if not rows or any(new.key is not None for new in rows):
+        if not rows or any(new.key is not None or new.ties is not None for new in rows):
             return super().post(rows)
         try:
             with _write(self._transactions) as transaction:
@@ -203,7 +203,8 @@ def _post(transaction: MysqlTransaction, rows: Sequence[NewJob]) -> None:
     board, literal = transaction.literal(transaction.board), functools.cache(transaction.literal)
     values = [
         f"({board},{transaction.literal(new.uuid)},{literal(new.name)},NULL,{-new.priority},"
-        f"{literal(new.body)},{literal(stored_integer(new.max_attempts))},@jobboard_now,@jobboard_now,0,0,0,"
+        f"{_place(new, literal)},{literal(new.body)},{literal(stored_integer(new.max_attempts))},"
+        "@jobboard_now,@jobboard_now,0,0,0,"
         f"{_state_and_moments(new, literal)})"
         for new in rows
     ]
@@ -220,11 +221,23 @@ def _post(transaction: MysqlTransaction, rows: Sequence[NewJob]) -> None:
     transaction.notifies = True
 
 
+def _place(new: NewJob, literal: Callable[[object], str]) -> str:
+    run_at = _run_at(new, literal)
+    became_due = "@jobboard_now" if run_at is None else f"greatest(@jobboard_now, {run_at})"
+    return place_in_sql(str(-new.priority), became_due, "SIGNED")
+
+
+def _run_at(new: NewJob, literal: Callable[[object], str]) -> str | None:
+    if new.delay:
+        return f"@jobboard_now + {literal(new.delay)}"
+    return None if new.run_at is None else literal(new.run_at)
+
+
 def _state_and_moments(new: NewJob, literal: Callable[[object], str]) -> str:
     """Return the columns that follow from when the job is to run: its state, ``due_at`` and ``run_at``."""
-    if not new.delay and new.run_at is None:
+    run_at = _run_at(new, literal)
+    if run_at is None:
         return f"{UNCLAIMED},NULL,NULL"
-    run_at = f"@jobboard_now + {literal(new.delay)}" if new.delay else literal(new.run_at)
     is_delayed = f"{run_at} > @jobboard_now"
     return f"IF({is_delayed}, {DELAYED}, {UNCLAIMED}),IF({is_delayed}, {run_at}, NULL),{run_at}"
 

@@ -36,7 +36,7 @@ def _in_order(columns: str, index: str, condition: str, more: str) -> Statement:
     return Statement(
         text(f"""
 SELECT {columns} FROM jobboard_jobs FORCE INDEX ({index})
-WHERE board = :board AND state = {UNCLAIMED} AND {condition} ORDER BY `rank`, id {more}
+WHERE board = :board AND state = {UNCLAIMED} AND {condition} ORDER BY place, id {more}
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
     )
 
@@ -45,14 +45,14 @@ _BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name =
 # Entries of jobs that were claimed lately stay at the front of the index until the server purges it, and a scan that
 # locks takes long over them. So one that only reads finds the first job that is ready, and the other begins there. What
 # lies before that was posted or given back while this claim was under way.
-FORGET_FIRST = Statement(text("SET @jobboard_rank = NULL"))
+FORGET_FIRST = Statement(text("SET @jobboard_place = NULL"))
 FIRST, FIRST_OF_NAME = (
-    _in_order("`rank`, id INTO @jobboard_rank, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
+    _in_order("place, id INTO @jobboard_place, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
     for index, of_name in (_BY_READY, _BY_NAME)
 )
 #: As of the same row and moment, it is the same in each statement.
 _NEXT_TOKEN = next_token_in_sql(least_token_in_sql("@jobboard_now", "SIGNED"))
-_FROM_FIRST = "(`rank` = @jobboard_rank AND id >= @jobboard_first OR `rank` > @jobboard_rank)"
+_FROM_FIRST = "(place = @jobboard_place AND id >= @jobboard_first OR place > @jobboard_place)"
 HEADS, HEADS_OF_NAME = (
     _in_order(
         f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_now, @jobboard_id := id",
@@ -81,7 +81,7 @@ def _consume_of(uuids: str, fences: str) -> Statement:
 UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
     last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
 WHERE board = :board AND uuid IN {uuids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
-    AND (due_at IS NULL OR due_at > @jobboard_now)
+    AND (due_at IS NULL OR due_at > @jobboard_now) AND ties IS NULL
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
     )
 
@@ -94,7 +94,7 @@ LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, tok
 POST = Statement(
     text("""
 /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
-INSERT INTO jobboard_jobs (board, uuid, name, `key`, `rank`, body, max_attempts, created_on, last_modified,
+INSERT INTO jobboard_jobs (board, uuid, name, `key`, `rank`, place, body, max_attempts, created_on, last_modified,
     attempts, token, cancel_asked, state, due_at, run_at) VALUES :rows
 """)
 )

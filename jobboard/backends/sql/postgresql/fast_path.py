@@ -33,7 +33,15 @@ from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, te
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, page_of_rows
-from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, stored_integer
+from jobboard.backends.sql.rows import (
+    JOB_COLUMNS,
+    Row,
+    place_in_sql,
+    position_of,
+    priority_and_moment,
+    stored_integer,
+    ties_of,
+)
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.statement import Statement
@@ -84,14 +92,14 @@ FROM status LEFT JOIN claimed AS job ON true
 _READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
 _LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
 _AS_USUAL = "AND NOT (SELECT is_due_or_paused FROM status)"
-CLAIM_NEXT = Statement(text(_CLAIM % f"SELECT ctid {_READY} {_AS_USUAL} ORDER BY rank, id {_LOCKED}"))
+CLAIM_NEXT = Statement(text(_CLAIM % f"SELECT ctid {_READY} {_AS_USUAL} ORDER BY place, id {_LOCKED}"))
 _WANTED = "FROM unnest(CAST(:names AS text[])) AS wanted (name)"
 # ``job_statements`` says why a name is found in one way by what locks, and in another way by what doesn't.
 _HEADS_OF_NAMES = f"""
     SELECT head.ctid {_WANTED}, LATERAL (
-        SELECT ctid, rank, id {_READY} AND name BETWEEN wanted.name AND wanted.name {_AS_USUAL}
-        ORDER BY name, rank, id {_LOCKED}
-    ) AS head ORDER BY head.rank, head.id LIMIT CAST(:limit AS int)
+        SELECT ctid, place, id {_READY} AND name BETWEEN wanted.name AND wanted.name {_AS_USUAL}
+        ORDER BY name, place, id {_LOCKED}
+    ) AS head ORDER BY head.place, head.id LIMIT CAST(:limit AS int)
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 CLAIM_NEXT_OF_NAMES = Statement(text(_CLAIM % _HEADS_OF_NAMES))
 
@@ -107,7 +115,7 @@ WITH {_MOMENT}, done AS (
     ) AS ends (uuid, who, token, result, retention)
     WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid)
         AND job.state + 0 = {CLAIMED} AND job.token = ends.token AND job.owner = ends.who
-        AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment))
+        AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment)) AND job.ties IS NULL
     RETURNING job.id, job.uuid, job.name, job.owner, job.token, job.last_modified
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
@@ -118,11 +126,12 @@ SELECT uuid FROM done
 )
 
 STATEMENT_NOW = "date_part('epoch', statement_timestamp())"
+_PLACE = place_in_sql("CAST(rank AS bigint)", "greatest(now, at)", "bigint")
 # A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice.
 POST_TEXT = """
 WITH posted AS (
-    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, created_on, body, max_attempts, state, attempts, token,
-        due_at, run_at, last_modified, cancel_asked)
+    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, place, created_on, body, max_attempts, state, attempts,
+        token, due_at, run_at, last_modified, cancel_asked)
     %s
     RETURNING id, uuid, name, created_on, state, run_at
 ), lines AS (
@@ -133,7 +142,7 @@ SELECT uuid, id, created_on, state, run_at FROM posted
 """
 # What `unnest` numbers is in order, so that nothing is sorted.
 _MANY = f"""
-    SELECT CAST(:board AS int), uuid, name, key, rank, now, body, max_attempts,
+    SELECT CAST(:board AS int), uuid, name, key, rank, {_PLACE}, now, body, max_attempts,
         CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END, 0, 0, CASE WHEN at > now THEN at END, at, now, 0
     FROM unnest(
         CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
@@ -153,7 +162,8 @@ _NO_KEY_IS_TAKEN = f"""
     )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _ONE = f"""
-    VALUES (CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int), {STATEMENT_NOW},
+    VALUES (CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int),
+        {place_in_sql("CAST(:rank AS bigint)", STATEMENT_NOW, "bigint")}, {STATEMENT_NOW},
         CAST(:body AS bytea), CAST(:max_attempts AS bigint), {UNCLAIMED}, 0, 0, NULL, NULL, {STATEMENT_NOW}, 0)
 """
 POST = Statement(text(POST_TEXT % (_MANY % "")))
@@ -170,10 +180,10 @@ SELECT now, (
     ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (SELECT id %s LIMIT 1)
 FROM moment
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-READY_IN = Statement(text(_READY_IN % f"{_READY} ORDER BY rank, id"))
+READY_IN = Statement(text(_READY_IN % f"{_READY} ORDER BY place, id"))
 _FIRST_FROM_NAMES_ON = f"""
     {_WANTED}, LATERAL (
-        SELECT id, name {_READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, rank, id LIMIT 1
+        SELECT id, name {_READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, place, id LIMIT 1
     ) AS first WHERE first.name = wanted.name
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 READY_IN_OF_NAMES = Statement(text(_READY_IN % _FIRST_FROM_NAMES_ON))
@@ -236,8 +246,8 @@ class PostgresqlReading(Reading):
     ) -> Page:
         if not states:
             return Page([], None)
-        rank, last = cursor if isinstance(cursor, tuple) else ANY_JOB
-        wanted: dict[str, Any] = {"rank": rank, "id": last, "size": size, **_wanted(names)}
+        place, last = cursor if isinstance(cursor, tuple) else ANY_JOB
+        wanted: dict[str, Any] = {"place": place, "id": last, "size": size, **_wanted(names)}
         statement = page_of(frozenset(CODES[state] for state in states), names is not None)
         rows = self._query(statement, **wanted)
         if rows[0][-1]:
@@ -297,15 +307,16 @@ class PostgresqlClaimedJobs(ClaimedJobs):
 def _claimed(row: Row, claim: ClaimRequest) -> JobRow:
     """Return the job of a row that a claim returns: every column holds what it is meant to."""
     (
-        uuid, name, rank, sequence, created_on, body, key, run_at, max_attempts, attempts, token, last_error, reason,
-        checkpoint, cancel_asked, now, _,
+        uuid, name, place, sequence, created_on, body, key, run_at, max_attempts, attempts, token, last_error, reason,
+        checkpoint, cancel_asked, ties, now, _,
     ) = row  # fmt: skip
     # The server adds them in the same way.
     expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
+    priority, became_due = priority_and_moment(place)
     return JobRow(
-        uuid, name, -rank, sequence, created_on, body, key, run_at, max_attempts, JobState.CLAIMED, attempts,
+        uuid, name, priority, sequence, created_on, body, key, run_at, max_attempts, JobState.CLAIMED, attempts,
         claim.who, token, claim.claim_id, expires_at, now, last_error, reason, checkpoint, None, None,
-        bool(cancel_asked),
+        bool(cancel_asked), (), became_due, ties_of(ties),
     )  # fmt: skip
 
 
@@ -315,6 +326,8 @@ def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
 
 def _is_simple(rows: Sequence[NewJob]) -> bool:
     """Whether one statement can post all or none."""
+    if any(new.ties is not None for new in rows):
+        return False
     if len(rows) == 1 and rows[0].key is None:
         return True
     keys = [(new.name, new.key) for new in rows if new.key is not None]
@@ -358,5 +371,5 @@ def job_of_posted(new: NewJob, row: Row) -> JobRow:
     # Naming the arguments doubles the time.
     return JobRow(
         new.uuid, new.name, new.priority, sequence, now, new.body, new.key, run_at, new.max_attempts, STATES[state],
-        0, None, 0, None, None, now,
+        0, None, 0, None, None, now, place=now if run_at is None else max(now, run_at),
     )  # fmt: skip

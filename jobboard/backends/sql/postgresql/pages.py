@@ -18,14 +18,14 @@ WITH status AS MATERIALIZED (
     ) IS NOT NULL AS is_any_due
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now OFFSET 0) AS moment
 ), page AS (
-    SELECT * FROM (%s) AS found ORDER BY rank, id LIMIT CAST(:size AS int)
+    SELECT * FROM (%s) AS found ORDER BY place, id LIMIT CAST(:size AS int)
 )
 SELECT page.*, is_any_due FROM status LEFT JOIN page ON true
 """
 _JOBS = f"SELECT {_COLUMNS} FROM jobboard_jobs WHERE board = CAST(:board AS int)"  # nosec B608 # constants
 _VISIBLE = "(retain_until IS NULL OR retain_until > (SELECT now FROM status) AND retain_until > last_modified)"
-_PLACE = "CAST(:rank AS int), CAST(:id AS bigint)"
-_FROM_PLACE_ON = f"(rank, id) > ({_PLACE}) AND {_VISIBLE} ORDER BY rank, id LIMIT CAST(:size AS int)"
+_PLACE = "CAST(:place AS bigint), CAST(:id AS bigint)"
+_FROM_PLACE_ON = f"(place, id) > ({_PLACE}) AND {_VISIBLE} ORDER BY place, id LIMIT CAST(:size AS int)"
 # In this order the index of what is due has them, and no other; OFFSET 0 leaves no other condition to find them by.
 _CLAIMED = f"""
     SELECT {_COLUMNS} FROM (
@@ -38,15 +38,15 @@ _OF_NAMES = "AND name = ANY (CAST(:names AS text[]))"
 # ``job_statements`` says why it goes on to the next names.
 _READY_OF_NAMES = f"""
     SELECT job.* FROM unnest(CAST(:names AS text[])) AS wanted (name), LATERAL (
-        {_JOBS} AND state = {UNCLAIMED} AND (state, name, rank, id) > ({UNCLAIMED}, wanted.name, {_PLACE})
-        ORDER BY name, rank, id LIMIT CAST(:size AS int)
+        {_JOBS} AND state = {UNCLAIMED} AND (state, name, place, id) > ({UNCLAIMED}, wanted.name, {_PLACE})
+        ORDER BY name, place, id LIMIT CAST(:size AS int)
     ) AS job WHERE job.name = wanted.name
 """  # nosec B608 # constants
 
 
 @cache
 def page_of(codes: frozenset[int], is_by_name: bool) -> Statement:
-    """Return what reads a page of jobs in these states after a ``rank`` and an ``id``, and whether any job is due."""
+    """Return what reads a page of jobs in these states after a ``place`` and an ``id``, and whether any job is due."""
     return Statement(text(_PAGE % " UNION ALL ".join(f"({_in_state(code, is_by_name)})" for code in sorted(codes))))
 
 

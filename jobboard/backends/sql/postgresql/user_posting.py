@@ -10,7 +10,7 @@ from jobboard.backends.rows import IfExists, NewJob, Posted, PostOutcome
 from jobboard.backends.sql.postgresql.errors import is_for_the_long_way
 from jobboard.backends.sql.postgresql.fast_path import POST_TEXT, STATEMENT_NOW, job_of_posted
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import stored_integer
+from jobboard.backends.sql.rows import place_in_sql, stored_integer
 from jobboard.backends.sql.schema import COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.user_transaction import UserTransaction
@@ -19,7 +19,8 @@ from jobboard.errors import BoardUnavailable
 # It posts nothing in another database than the board's, and nothing under a key that is taken. No parameter is a list:
 # each driver has its own form for those.
 _ONE = f"""
-    SELECT CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), CAST(:key AS text), CAST(:rank AS int), now,
+    SELECT CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), CAST(:key AS text), CAST(:rank AS int),
+        {place_in_sql("CAST(:rank AS bigint)", "greatest(now, at)", "bigint")}, now,
         CAST(:body AS bytea), CAST(:max_attempts AS bigint), CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END,
         0, 0, CASE WHEN at > now THEN at END, at, now, 0
     FROM (SELECT {STATEMENT_NOW} AS now OFFSET 0) AS moment,
@@ -44,7 +45,7 @@ class PostgresqlUserPosting(Posting):
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         new = rows[0]
-        if len(rows) > 1 or (new.key is not None and new.if_exists is IfExists.REPLACE):
+        if len(rows) > 1 or new.ties is not None or (new.key is not None and new.if_exists is IfExists.REPLACE):
             return super().post(rows)
         return self._post(new) or super().post(rows)
 

@@ -20,8 +20,8 @@ from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_REA
 from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
-from jobboard.backends.sql.rows import due_at_of, row_of, stored_integer
-from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, UNCLAIMED
+from jobboard.backends.sql.rows import due_at_of, place_of, row_of, stored_integer
+from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, PLACES_OF_A_RANK, UNCLAIMED
 from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest, TakenRequest
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
@@ -32,9 +32,9 @@ from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.backends.transition import Note
 
 POST = """
-INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, body, max_attempts, state, due_at, run_at, created_on,
-    last_modified, attempts, owner, token, claim_id, cancel_asked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, place, body, max_attempts, state, due_at, run_at,
+    created_on, last_modified, attempts, owner, token, claim_id, cancel_asked)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
 ON CONFLICT DO NOTHING
 """
 _POST_MANY = """
@@ -43,9 +43,12 @@ SELECT ?, ?, ?, 0, 0, 0, {values} FROM (VALUES %s)
 WHERE true
 ON CONFLICT DO NOTHING
 """
-POST_MANY = _POST_MANY.format(columns="uuid, name, rank, body, key, max_attempts, state, due_at, run_at", values="*")
+_RANK = f"column3 >> {PLACES_OF_A_RANK.bit_length() - 1}"
+POST_MANY = _POST_MANY.format(
+    columns="uuid, name, place, body, key, max_attempts, state, due_at, run_at, rank", values=f"*, {_RANK}"
+)
 #: Of jobs without a key, a limit of attempts and a delay. It takes two thirds of the time.
-POST_MANY_PLAIN = _POST_MANY.format(columns="state, uuid, name, rank, body", values=f"{UNCLAIMED}, *")
+POST_MANY_PLAIN = _POST_MANY.format(columns="state, uuid, name, place, body, rank", values=f"{UNCLAIMED}, *, {_RANK}")
 _due_or_paused: Any = DUE_OR_PAUSED.clause
 _ready: Any = IS_READY.clause
 #: All that a post of one job has to know: what a claim has, whether a job is ready, and the last number that one got.
@@ -73,6 +76,7 @@ CONSUME = f"""
 UPDATE jobboard_jobs
 SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ?, retain_until = ?, last_modified = ?
 WHERE board = ? AND uuid = ? AND owner = ? AND token = ? AND state + 0 = {CLAIMED} AND (due_at IS NULL OR due_at > ?)
+    AND ties IS NULL
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 CONSUME_LINES = Statement(
     text("""
@@ -94,7 +98,7 @@ class SqlitePosting(Posting):
         self._claim_requests = ClaimRequests(database.path)
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        if not rows or any(new.if_exists is IfExists.REPLACE for new in rows):
+        if not rows or any(new.if_exists is IfExists.REPLACE or new.ties is not None for new in rows):
             return super().post(rows)
         try:
             return [self._post_one(*rows)] if len(rows) == 1 else self._post(rows)
@@ -164,7 +168,7 @@ def _is_plain(job: JobRow) -> bool:
 
 def _plain_of(job: JobRow) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST_MANY_PLAIN``."""
-    return job.uuid, job.name, -job.priority, job.body
+    return job.uuid, job.name, place_of(job.priority, job.place), job.body
 
 
 def _given_of(job: JobRow) -> tuple[Any, ...]:
@@ -177,9 +181,9 @@ def _given_of(job: JobRow) -> tuple[Any, ...]:
 def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST``."""
     return (
-        board, job.sequence or None, job.uuid, job.name, job.key, -job.priority, job.body,
-        stored_integer(job.max_attempts), CODES[job.state], due_at_of(job), job.run_at, job.created_on,
-        job.last_modified, job.attempts, job.owner, job.token, job.claim_id,
+        board, job.sequence or None, job.uuid, job.name, job.key, -job.priority,
+        place_of(job.priority, job.place), job.body, stored_integer(job.max_attempts), CODES[job.state],
+        due_at_of(job), job.run_at, job.created_on, job.last_modified, job.attempts, job.owner, job.token, job.claim_id,
     )  # fmt: skip
 
 
