@@ -17,6 +17,7 @@ from jobboard.backends.sql.transitions import (
     carry_out,
     columns_after,
     expire_and_promote,
+    expire_and_promote_due,
     journal_line,
     save,
 )
@@ -33,7 +34,10 @@ class Posting:
         try:
             with self._transactions.write() as transaction:
                 expire_and_promote(transaction)
-                return post_all(transaction, rows)
+                posted = post_all(transaction, rows)
+                if transaction.moves_others and any(new.ties is not None for new in rows):
+                    _admit(transaction, posted)
+                return posted
         except KeyTakenError as taken:
             return taken.answers
 
@@ -43,6 +47,15 @@ class Posting:
             jobs = LockedJobs.lock(transaction, uuids)
             found = (jobs.get(uuid) for uuid in uuids)
             return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by, reason)) for job in found))
+
+
+def _admit(transaction: Transaction, posted: list[Posted]) -> None:
+    """Look at once at the lanes of jobs that were posted, and show these as they are then."""
+    expire_and_promote_due(transaction)
+    uuids = transaction.list_of({answer.row.uuid for answer in posted})
+    found = {job.uuid: job for job in map(job_of, transaction.rows(job_statements.FIND_MANY, uuids=uuids))}
+    for answer in posted:
+        answer.row = found[answer.row.uuid]
 
 
 class KeyTakenError(Undone):
