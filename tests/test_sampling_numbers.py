@@ -12,9 +12,8 @@ from helpers.memory_seam import fresh_name
 from jobboard import JobBoard, fetch
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling import Bucket, Figures, counting
-from jobboard.operate.sampling.buckets import merged
+from jobboard.operate.sampling.buckets import Histogram, merged
 from jobboard.operate.sampling.counting import EventCounts
-from jobboard.operate.sampling.histogram import Histogram
 from jobboard.testing import eventually
 
 

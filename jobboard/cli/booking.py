@@ -7,7 +7,7 @@ import itertools
 import click
 
 from jobboard.cli.session import Session, command, confirm, is_given, pass_session
-from jobboard.operate.books import book_row, book_view, find_book
+from jobboard.operate.finding import book_row, book_view, find_book
 
 
 @command("ls", "jobboard book ls", "jobboard book ls --limit 0 --json")

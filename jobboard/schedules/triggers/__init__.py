@@ -1,9 +1,8 @@
 """Triggers: when something is due, as plain data that any client can read. They know no store."""
 
-from jobboard.schedules.triggers.all_of import AllOf
-from jobboard.schedules.triggers.any_of import AnyOf
 from jobboard.schedules.triggers.at import At
 from jobboard.schedules.triggers.calendar import Calendar
+from jobboard.schedules.triggers.combined import AllOf, AnyOf
 from jobboard.schedules.triggers.cron import Cron
 from jobboard.schedules.triggers.every import Every
 from jobboard.schedules.triggers.excluding import Excluding
