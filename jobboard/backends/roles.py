@@ -184,7 +184,7 @@ class JobStore(abc.ABC):
 
     @abc.abstractmethod
     def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        """Bring jobs back from the trash, at their old place, with no attempts used; each atomically.
+        """Bring jobs back from the trash, with the place of a new job and no attempts used; each atomically.
 
         :param by: the operator that the history names.
         :param reason: why, for the history.

@@ -63,7 +63,7 @@ class Watching:
 
     @property
     def job_count(self) -> int:
-        """The number of jobs on the board: delayed, unclaimed and claimed."""
+        """The number of jobs on the board: delayed, blocked, unclaimed and claimed."""
         return self._client.call(self._backend.jobs.count)
 
     def stats(self) -> BoardStats:
@@ -88,7 +88,7 @@ class Watching:
         :param only_unclaimed: the same as ``states={JobState.UNCLAIMED}``.
         :param ensure_fresh: on stores that read from a copy, first catch up with the store.
         :param names: only jobs of these names; None for any.
-        :param states: by default those on the board: DELAYED, UNCLAIMED and CLAIMED.
+        :param states: by default those on the board: DELAYED, BLOCKED, UNCLAIMED and CLAIMED.
         """
         wanted = _check_states(only_unclaimed, states)
         filtered = check_names(names)

@@ -62,7 +62,7 @@ def run_now(session: Session, /, **which: Any) -> None:
 @one_some_or_all
 @click.option("--priority", type=PRIORITY, required=True, help="What the jobs get.")
 @by_and_note
-@selectors(among={JobState.DELAYED, JobState.UNCLAIMED})
+@selectors(among=LIVE - {JobState.CLAIMED})
 @pass_session
 def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""

@@ -99,7 +99,7 @@ def _reading(board: JobBoard) -> Iterator[Diagnosis]:
     before = time.monotonic()
     stats = board.stats()
     took = time.monotonic() - before
-    jobs = stats.delayed + stats.unclaimed + stats.claimed + stats.trashed
+    jobs = stats.delayed + stats.blocked + stats.unclaimed + stats.claimed + stats.trashed
     yield Diagnosis("board", True, f"board {board.name!r} has {jobs} jobs; counting them took {took * 1000:.0f} ms")
     yield _clock(backend.now() - time.time(), board)
     held_back = of_holders(client_of(board).call(backend.maintenance.holders), Limits())

@@ -39,8 +39,8 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``delayed``, ``no_conductor``, ``quiet``, ``no_free_slot``, ``stuck``,
-    ``behind``, ``failed_before``, ``next``.
+    ``board_paused``, ``name_paused``, ``delayed``, ``blocked``, ``no_conductor``, ``quiet``, ``no_free_slot``,
+    ``stuck``, ``behind``, ``failed_before``, ``next``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -58,6 +58,10 @@ def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
         reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
+    if record.state is JobState.BLOCKED:
+        reasons.append(
+            Reason("blocked", "Another job of its lane can be claimed, or is: it waits for the end of that.")
+        )
     reasons += _why_unhandled(able, job) if able or not handling else [_why_quiet(handling, job)]
     if record.state is JobState.UNCLAIMED:
         reasons += _why_behind(board, job, able)

@@ -26,6 +26,7 @@ DOES_NOT_EXPIRE, NOT_CLAIMED = -1, -2
 
 _STATES = {
     JobState.DELAYED: states.UNCLAIMED,
+    JobState.BLOCKED: states.UNCLAIMED,
     JobState.UNCLAIMED: states.UNCLAIMED,
     JobState.CLAIMED: states.CLAIMED,
     JobState.COMPLETE: states.COMPLETE,
@@ -37,7 +38,7 @@ _STATES = {
 class TaskFlowJob(base.Job):  # type: ignore[misc]
     """A job of a board, with TaskFlow's attributes; :attr:`job` is the board's own handle on it.
 
-    Jobs sort as the board claims them: higher priority first, then oldest first.
+    Jobs sort as the board claims them: higher priority first, then what was due first.
     """
 
     def __init__(self, board: TaskFlowBoard, job: Job, persistence: Any = None, book: Any = None) -> None:

@@ -53,7 +53,7 @@ def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool
     name = filters.get("name")
     stats = board_stats.names.get(name) if name else board_stats
     numbers = {state: getattr(stats, state, 0) for state in _STATES[:-1]}
-    on_board = numbers["delayed"] + numbers["unclaimed"] + numbers["claimed"]
+    on_board = stats.delayed + stats.blocked + stats.unclaimed + stats.claimed if stats else 0
     tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], on_board)]
     tabs += [(state, [state], numbers.get(state)) for state in _STATES]
     return [

@@ -16,11 +16,12 @@ from jobboard.contrib.django.task import TaskCall
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job
 from jobboard.record import Record
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
 from jobboard.text import traceback_of
 
 _STATUS = {
     JobState.DELAYED: TaskResultStatus.READY,
+    JobState.BLOCKED: TaskResultStatus.READY,
     JobState.UNCLAIMED: TaskResultStatus.READY,
     JobState.CLAIMED: TaskResultStatus.RUNNING,
     JobState.COMPLETE: TaskResultStatus.SUCCESSFUL,
@@ -42,7 +43,7 @@ def result_of(job: Job | RunningJob, call: TaskCall, task: Task, history: Sequen
         status=_STATUS[record.state],
         enqueued_at=moment(job.created_on),
         started_at=moment(claims[0].at) if claims else None,
-        finished_at=None if record.state in _UNFINISHED else moment(record.last_modified),
+        finished_at=None if record.state in LIVE else moment(record.last_modified),
         last_attempted_at=moment(claims[-1].at) if claims else None,
         args=call.args,
         kwargs=call.kwargs,
@@ -53,9 +54,6 @@ def result_of(job: Job | RunningJob, call: TaskCall, task: Task, history: Sequen
     if record.state is JobState.COMPLETE:
         change(result, _return_value=record.result)
     return result
-
-
-_UNFINISHED = frozenset({JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED})
 
 
 def change(result: TaskResult, **values: Any) -> None:
