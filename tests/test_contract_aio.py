@@ -50,7 +50,7 @@ class TestMemoryThroughAio(AioContract):
 
 
 class TestSqliteThroughAio(AioContract):
-    executed_cases = AioContract.all_cases - 28 * (AioContract.all_cases == CONTRACT_CASES)  # these need ties
+    executed_cases = AioContract.all_cases
 
     @pytest.fixture
     def harness(self, directory: Path) -> Iterator[Harness]:
