@@ -43,7 +43,7 @@ def measure_processes(store: str, space: Space, scale: float) -> Iterator[Figure
 
 
 def drain_by(processes: int, space: Space, scale: float, cpu: float = 0) -> float:
-    """Return the jobs a second by so many processes of 64 slots each.
+    """Return the jobs a second of this many processes, of 64 slots each.
 
     :param cpu: for how many seconds of a processor each job computes.
     """

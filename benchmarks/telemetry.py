@@ -18,7 +18,7 @@ from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.telemetry.prometheus import PrometheusRecorder
 
 _ROUNDS = 25
-#: Of the hooks alone: the fastest of so many repeats, each of so many calls.
+#: Of the hooks alone: the number of repeats, of which the fastest counts, and of calls in each.
 _REPEATS, _CALLS = 7, 20_000
 
 

@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ("jobboard.testing.counting",)
 
-# Whoever started the tests with nohup ignores SIGHUP, and so would all programs that they start.
+# A run under nohup ignores SIGHUP, and so would all programs that the tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 #: In seconds; what takes longest is the end of histories.

@@ -83,7 +83,7 @@ def test_a_board_that_was_only_opened_is_not_listed(store: str, tmp_path_factory
 
 
 def fill(uri: str) -> None:
-    """Put so many keys beside the boards that one request does not look through all."""
+    """Put more keys beside the boards than one request looks through."""
     with redis.Redis.from_url(uri) as client:
         client.mset({f"another program's {number}": "" for number in range(5000)})
 

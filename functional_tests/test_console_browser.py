@@ -105,7 +105,7 @@ form.submit();
 @pytest.mark.parametrize(
     ("of_page", "target", "answer"),
     [
-        # The address has pages for GET only, so whoever may ask for a change is told that.
+        # The address has pages for GET only, so a request to change something gets that answer.
         ("127.0.0.1", "127.0.0.1", "Method Not Allowed"),
         # Without TLS, and not on this machine: browsers send no Sec-Fetch-Site there.
         ("ops.example", "ops.example", "Method Not Allowed"),

@@ -1,4 +1,4 @@
-"""A handler's effect and the end of its job in one transaction: once, whoever is killed or comes late."""
+"""A handler's effect and the end of its job in one transaction: once, also if a conductor is killed or late."""
 
 from __future__ import annotations
 

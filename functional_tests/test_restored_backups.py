@@ -214,7 +214,7 @@ def test_listeners_go_on_after_a_dump_was_loaded_under_them(
     copy = subprocess.run(dump, check=True, stdout=subprocess.PIPE).stdout
     received: list[str | None] = []
     board.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
-    # So many that the journal does not come as far again while this test waits.
+    # More than the journal can reach again while this test waits.
     board.post_many([Posting("resize")] * 10_000)
     hears_of_posts(board, received)
     subprocess.run(load, input=copy, check=True, stdout=subprocess.DEVNULL)

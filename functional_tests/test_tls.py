@@ -1,4 +1,4 @@
-"""Who answers is verified on every store: its authority, its host name, its dates; and no TLS is no answer."""
+"""The server is verified on every store: its authority, its host name, its dates; and no TLS is no answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Guarded(Protocol):
 
     @property
     def received(self) -> bytes:
-        """What clients said to whoever showed the last certificate, as far as this is known."""
+        """What clients said to the server with the last certificate, as far as this is known."""
         ...
 
     def stop(self) -> None: ...

@@ -56,7 +56,7 @@ class JobEvent:
     ``uuid`` is None for what concerns no single job (PAUSED, RESUMED); ``name`` is None when the whole board is meant.
     Of a schedule's events (SCHEDULED, FIRED, MISSED, ...) ``who`` is the schedule's id, ``name`` its job's name,
     ``uuid`` the job that was posted, and ``reason`` says for which fire time, or why not.
-    ``token`` is that of the claim that it is about: None of a job that nobody held, whoever held it before.
+    ``token`` is that of the claim that it is about: None of a job that nobody held, even if it was held before.
     """
 
     kind: EventKind

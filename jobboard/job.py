@@ -240,7 +240,7 @@ class Job(JobHandle):
 
     @property
     def owner(self) -> str | None:
-        """Who has claimed it, or None; of a complete job who completed it."""
+        """The owner of its claim, or None; of a complete job the owner that completed it."""
         return self._read().owner
 
     @property

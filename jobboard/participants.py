@@ -84,7 +84,7 @@ def _run_of(reported: dict[str, object]) -> Run | None:
 
 @dataclass(frozen=True, slots=True)
 class UnsentEnd:
-    """A job whose handler has returned and whose end the store refuses, for so many seconds, by this error."""
+    """A job whose handler has returned and whose end the store has refused for ``seconds``, by this error."""
 
     uuid: str
     name: str

@@ -42,7 +42,7 @@ _MAX_SLEEP = 5.0
 _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.05, 5.0
 _MAX_DUE = 500
 _HEARTBEAT_INTERVAL = 10.0
-#: Seconds in which a round has certainly begun: none takes so long, even if the store answers none of its requests.
+#: Seconds in which a round has certainly begun: each ends earlier, even if the store answers none of its requests.
 _MAX_SILENCE = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Conductors come to an end, whoever asks for it, and whatever goes on."""
+"""Conductors come to an end, however they are stopped, and whatever goes on."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_changes_come_from_pages_of_the_console_only(
 
 
 def test_the_origin_of_a_console_by_tls_is_https(board: JobBoard) -> None:
-    """Whoever controls the network could serve a page of the same host without TLS."""
+    """An attacker on the network could serve a page of the same host without TLS."""
     ask = asking({"b": board}, access=allow("resume"))
     for origin, status in (("http://localhost", 403), ("https://localhost", 200)):
         headers, form = {"Origin": origin}, {"action": "resume", "name": "mail"}
@@ -221,7 +221,7 @@ class TestAccess:
         assert len(caplog.records) == len(lines)
 
     def test_a_wrong_password_waits_and_nobody_else_does(self, board: JobBoard) -> None:
-        """Of one peer and one user so many wait, and no more are looked at; others get in meanwhile."""
+        """A limited number of one peer and one user wait, and further ones are refused; others get in meanwhile."""
         auth = BasicAuth(app(board, hosts=["*"]), {"ann": "right", "bob": "right", "eve": "right"}, delay=3600)
         answers: list[int] = []
 
@@ -243,7 +243,7 @@ class TestAccess:
                 for number in range(MAX_TRIES // 2):
                     tries.start_soon(ask, "ann", f"wrong {number}")
                 await anyio.wait_all_tasks_blocked()
-                # Else whoever sends many at once would learn of each at once that it is wrong, because it is not right.
+                # Otherwise the first answer to many guesses would show the right one, and all others at once as wrong.
                 assert [await ask("ann", "right"), await ask("ann", "wrong"), await ask("nobody", "x")] == [429] * 3
                 others = [("bob", "10.0.0.1"), ("eve", "10.0.0.1"), ("ann", "10.0.0.2"), ("ann", "10.0.0.3")]
                 assert [await ask(user, "right", peer) for user, peer in others] == [200] * 4

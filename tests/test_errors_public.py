@@ -1,4 +1,4 @@
-"""Whoever catches an error has a public name for it: all exceptions of all modules are looked through."""
+"""Every error that can be raised has a public name: all exceptions of all modules are looked through."""
 
 from __future__ import annotations
 

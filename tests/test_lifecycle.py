@@ -1,8 +1,8 @@
 """All that can become of one job in a few steps: two owners, an operator and the clock, each reply lost or not.
 
-The rules are pure, so that every interleaving up to :data:`DEPTH` requests can be tried. Whoever has lost a reply sends
-the same request again, at any later time, before anything else. DESIGN's promises must hold in each state: one owner
-(2), fenced ends (3), consumed once (4), poison stops (6), retries are safe (8).
+The rules are pure, so that every interleaving up to :data:`DEPTH` requests can be tried. A client that has lost a
+reply sends the same request again, at any later time, before anything else. DESIGN's promises must hold in each
+state: one owner (2), fenced ends (3), consumed once (4), poison stops (6), retries are safe (8).
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: C
 
 
 def test_kinds_of_participants_have_a_bounded_number_of_series(board: JobBoard, registry: CollectorRegistry) -> None:
-    """Whoever may register chooses them."""
+    """Every participant chooses its own."""
     for number in range(400):
         board.register_entity(Entity(f"kind {number:03}", "a", ttl=math.inf))
     for name in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""Who may post to a board names the factory of a flow: a conductor calls only those that it was told."""
+"""Posters name the factory of a flow: a conductor calls only those of its configuration."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def added(handlers: Handlers, **options: Any) -> Handlers:
 
 
 def _short(span: Any) -> Any:
-    """A small part of a span, to wait so long; of the same type, and negative if it is."""
+    """A small part of a span, to wait for; of the same type, and negative if it is."""
     return span / 100_000
 
 

@@ -88,7 +88,7 @@ def impostor(monkeypatch: pytest.MonkeyPatch) -> Any:
     impostor = Impostor()
     for name in ("PGSSLMODE", "PGHOST", "PGSERVICE"):
         monkeypatch.delenv(name, raising=False)
-    # Whoever answers for the host's name.
+    # Another server that answers for the host's name.
     monkeypatch.setenv("PGHOSTADDR", "127.0.0.1")
     monkeypatch.setenv("PGGSSENCMODE", "disable")
     return impostor

@@ -132,7 +132,7 @@ def test_a_trace_that_is_none_is_dropped(board: JobBoard, trace: Any) -> None:
 
 
 def test_names_of_spans_are_bounded(board: JobBoard, spans: InMemorySpanExporter) -> None:
-    """Collectors make metrics of them, and whoever may post chooses the jobs' names."""
+    """Collectors make metrics of them, and posters choose the jobs' names."""
     names = [f"job {number}" for number in range(MAX_NAMES + 50)]
     for name in names:
         board.post(name)

@@ -45,7 +45,7 @@ STATEMENT = re.sub(
     r":(\w+) AS", lambda match: f"{_GIVEN.get(match[1], match[0][:-3])} AS", str(POST_ONE.clause).strip() + ";\n"
 )
 
-#: Says how many posts it made by so many threads, in the seconds after its line of input. The first ones, for which
+#: Prints how many posts a number of threads made, in the seconds after its line of input. The first ones, for which
 #: connections are made and statements prepared, come before that.
 _POSTER = """
 import sys, threading, time

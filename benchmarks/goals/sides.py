@@ -66,7 +66,7 @@ def telling(what: str, measure: Callable[[], float]) -> Callable[[Results], None
 
 @contextmanager
 def idle_conductors(space: Space, count: int, listener: Callable[[JobEvent], None] | None = None) -> Iterator[None]:
-    """Keep so many conductors waiting; their boards' events go to the listener."""
+    """Keep this many conductors waiting; their boards' events go to the listener."""
     handlers = Handlers()
     handlers.add("ping", lambda _job: None)
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def idle_conductors(space: Space, count: int, listener: Callable[[JobEvent], Non
 
 
 def a_second(read: Callable[[], float], seconds: float) -> float:
-    """Return by how much a counter grows in a second, from a look at it for so long."""
+    """Return by how much a counter grows in a second, measured for this many seconds."""
     before, began = read(), time.monotonic()
     time.sleep(seconds)
     return (read() - before) / (time.monotonic() - began)

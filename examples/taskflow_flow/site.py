@@ -14,7 +14,7 @@ def open_site() -> tuple[Any, Any]:
     conf = {
         "uri": os.environ["JOBBOARD_URI"],
         "namespace": "orders",
-        # A dead conductor's job is claimable after so many seconds.
+        # Seconds after which a dead conductor's job is claimable.
         "ttl": os.environ.get("CLAIM_LASTS", "30"),
     }
     # A logbook goes with its job's record.

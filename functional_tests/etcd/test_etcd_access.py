@@ -1,4 +1,4 @@
-"""Who may use an etcd board, and over which lines: TLS with certificates on both sides, and users with few rights."""
+"""Access to an etcd board: TLS with certificates on both sides, and users with few rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits on a Redis board, and has asked that a post claims its job for them."""
+"""The waiters on a Redis board that have asked a post to claim its job for them."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def requests_of(server: RedisServer, board: JobBoard) -> list[Any]:
 
 
 def armed(server: RedisServer, board: JobBoard, count: int = 1) -> None:
-    """Wait until so many are armed with claim requests."""
+    """Wait until this many are armed with claim requests."""
     eventually(lambda: len([request for request in requests_of(server, board) if request]) == count)

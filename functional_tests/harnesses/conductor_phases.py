@@ -25,7 +25,7 @@ from jobboard.plugins import load_plugin
 EXPIRY = 1.5
 #: After which a conductor that did not die is ended by another signal, in seconds.
 _LONGEST_LIFE = 60
-#: Within so many seconds a store has done what it was sent, or not.
+#: Seconds after which a store has done what it was sent, or never will.
 _ON_THE_WAY = 0.004
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def few_descriptors(spare: int) -> Iterator[None]:
-    """Let this process open so many more files or sockets in the block; what is open can be used."""
+    """Limit the files and sockets that this process may still open in the block; open ones can be used."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     largest = max(int(name) for name in os.listdir("/proc/self/fd"))
     resource.setrlimit(resource.RLIMIT_NOFILE, (largest + 1 + spare, hard))

@@ -41,7 +41,7 @@ def _board(job: RunningJob) -> JobBoard:
 
 
 def _strike(job: RunningJob, where: str) -> None:
-    """Once for each job, die, or wait until this process was stopped for so long that the claim is lost."""
+    """Once for each job, die, or wait until this process was stopped until its claim was lost."""
     mark = Path(os.environ["EFFECTS_MARKS"], job.uuid)
     if job.details["where"] != where or mark.exists():
         return

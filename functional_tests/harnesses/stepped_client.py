@@ -54,7 +54,7 @@ class SteppedClient:
         assert abs(off - ahead) < 60, f"the clock of the process is {off} seconds off, not {ahead}"
 
     def step(self, ahead: float) -> None:
-        """Set the process's wall clock to so many seconds ahead of the right one."""
+        """Set the process's wall clock this many seconds ahead of the right one."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{ahead:+}\n")
         new.replace(self._file)

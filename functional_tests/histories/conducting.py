@@ -14,7 +14,7 @@ from .records import Diary
 from .worker import Stop
 from .written_down import write_down
 
-#: Seconds that the claims of each conductor last: so few that many faults outlast them, and so many that a store which
+#: Seconds that the claims of each conductor last: few, so that many faults outlast them; but enough that a store which
 #: can makes them ahead. Replies are held on the lines of the first two.
 EXPIRIES = {"c0": 2.0, "c1": 16.0, "c2": 16.0}
 HELD = ("c0", "c1")

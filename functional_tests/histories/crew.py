@@ -144,7 +144,7 @@ class Crew:
         return name
 
     def pause(self, seconds: float, pick: float, over: threading.Event) -> str:
-        """Stop a process for so long, mostly beyond the expiry of its claims; return its name."""
+        """Stop a process for some seconds, mostly beyond the expiry of its claims; return its name."""
         member = self._one_of(pick)
         member.send(signal.SIGSTOP)
         over.wait(2 * seconds)

@@ -57,7 +57,7 @@ def of_lines(proxies: Sequence[Proxy]) -> dict[str, Disturbance]:
 
 
 def _break_what_is_swallowed(proxy: Proxy) -> None:
-    """Who waits for an answer on one of these lines need not wait for its whole timeout."""
+    """A client that waits for an answer on one of these lines need not wait for its whole timeout."""
     proxy.disarm()
     proxy.break_all()
 

@@ -1,4 +1,4 @@
-"""Who makes the faults: which ones, when and for how long follows from the seed."""
+"""Makes the faults: the seed decides which ones, when and for how long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 
 from .records import Fault, FaultDiary
 
-#: Makes a fault for so many seconds, on whichever of several the second number (0 to 1) says, and ends it; returns
+#: Makes a fault for the given seconds, on whichever of several the second number (0 to 1) says, and ends it; returns
 #: whom it was made on, as :class:`Fault` says. The event ends the fault early: the history is over.
 Disturbance = Callable[[float, float, threading.Event], str | None]
 

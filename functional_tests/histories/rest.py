@@ -87,7 +87,7 @@ def look_at_what_is_left(
     def is_as_good_as_new() -> bool:
         for board in boards:
             board._backend.maintenance.tidy(1000)
-            # Who waits lets the store forget those who waited and were killed.
+            # A waiting client lets the store forget waiters that were killed.
             next(board.wait(0.01), None)
         rest.left, rest.left_of_new = (holds(board.name) for board in boards)
         return rest.left == rest.left_of_new

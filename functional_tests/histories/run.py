@@ -54,7 +54,7 @@ class Report:
 
 
 def processes_of(alone: int) -> tuple[str, ...]:
-    """Return so many workers on boards of their own, one whose threads share a board, one whose tasks do, and the
+    """Return this many workers on boards of their own, one whose threads share a board, one whose tasks do, and the
     conductors.
     """
     return (*(f"w{index}" for index in range(alone)), "g0", "a0", *EXPIRIES)
@@ -66,7 +66,7 @@ class Wish:
 
     :param processes: who works, by names whose first letters say as what.
     :param rate: about how many calls a second each process makes.
-    :param least_calls: it goes on until so many were made, for up to a minute longer.
+    :param least_calls: it goes on until this many were made, for up to a minute longer.
     :param rules: what holds, if it is not what the store's documents say.
     :param forgotten_within: seconds after which a store has forgotten what it remembers of jobs that have ended.
     """

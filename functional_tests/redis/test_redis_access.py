@@ -1,4 +1,4 @@
-"""Who may use a Redis board, and over which lines: TLS, users with the least rights, a Unix socket, databases."""
+"""Access to a Redis board: TLS, users with the least rights, a Unix socket, databases."""
 
 from __future__ import annotations
 

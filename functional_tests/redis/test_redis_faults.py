@@ -309,7 +309,7 @@ def test_claims_end_without_leases(harness: RedisHarness) -> None:
     job = board.post("resize")
     board.claim(job, "alice", 0.5)
     _delete(harness, board, "leases")
-    # Who waits would look every few seconds by itself.
+    # A waiting client would look every few seconds by itself.
     eventually(lambda: [found.uuid for found in board.wait(0.2)] == [job.uuid])
 
 

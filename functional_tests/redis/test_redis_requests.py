@@ -204,8 +204,8 @@ def _looks(sleepers: list[tuple[JobBoard, LossyBackend]]) -> int:
 def test_the_dead_are_passed_over_for_the_next_who_waits(
     server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever died asleep was not taken off the server, and must not swallow a wake-up."""
-    # Whoever is not woken would look by himself only after the end of this test.
+    """A waiter that died asleep is still listed on the server, and must not swallow a wake-up."""
+    # A waiter that is not woken would look by itself only after the end of this test.
     monkeypatch.setattr(waiting, "MAX_SLEEP", 60.0)
     dead, alive = harness.board("wake"), harness.board("wake")
     found: list[str] = []

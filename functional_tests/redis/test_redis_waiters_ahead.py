@@ -196,7 +196,7 @@ def test_a_claim_request_that_can_t_be_read_fails_no_post(
 
 
 def test_nobody_relies_on_a_claim_that_may_have_no_copy(server: RedisServer, harness: RedisHarness) -> None:
-    """Whoever claims by himself waits for the copies."""
+    """A client that claims by itself waits for the copies."""
     board = fetch(harness.fresh_name(), server.uri, durability="wait:1:2000")
     with board, client_of(board).waiter() as waiter:
         waiter.claim_ahead("idle", LONG)

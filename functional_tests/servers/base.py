@@ -19,8 +19,8 @@ from jobboard.testing import eventually
 HOST = "127.0.0.1"
 
 
-#: Each worker of pytest-xdist has so many ports to itself. A server may bind one of its own only later, such as when it
-#: becomes a leader, and not find it taken by then.
+#: How many ports each worker of pytest-xdist has to itself. A server may bind one of its own only later, such as when
+#: it becomes a leader, and not find it taken by then.
 _PORTS = 1500
 #: The ports that were given, and what keeps other runs of the tests on this machine from giving them too.
 _given: dict[int, socket.socket] = {}

@@ -39,7 +39,7 @@ class Proxy:
         self.cuts = 0
         #: Which requests :meth:`cut` means.
         self.matters: Callable[[bytes], bool] = lambda _request: True
-        #: Answers requests of HTTP whose bodies are longer than so many bytes by status 413, and passes them not on.
+        #: HTTP requests with more bytes in their body are answered by status 413, and not passed on.
         self.longest_body: int | None = None
         #: How many bytes went to the clients.
         self.replied = 0

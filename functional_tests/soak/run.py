@@ -89,7 +89,7 @@ class Soak:
 
 
 def run(store: str, seconds: float, folder: Path, tell: Callable[[str], None], rate: float) -> Soak:
-    """Let them work for so long.
+    """Let them work for the given time.
 
     :param rate: jobs posted a second.
     """

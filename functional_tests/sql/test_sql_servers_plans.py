@@ -141,7 +141,7 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 
 #: A statement reads fewer pages or rows than this, and a scan of a board's jobs more.
 _FEW = 30
-#: What reads so many jobs on purpose.
+#: Statements that read many jobs on purpose.
 _MANY = {"the first that are ready": 510, "the next ready names": 110, "how many are on the board": 3200}
 
 

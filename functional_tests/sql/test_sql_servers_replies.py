@@ -125,7 +125,7 @@ def test_a_first_try_that_is_committed_between_two_looks_of_the_second_is_the_sa
         first.post("resize", key="k", uuid=uuid)
         return found
 
-    # So many at a time, and one to replace, go by several statements on every server.
+    # A batch of this size, with one to replace, takes several statements on every server.
     monkeypatch.setattr(_Batch, "_find_uuids", look_and_let_the_first_try_end)
     again, _ = board.post_many([Posting("resize", key="k", uuid=uuid), Posting("resize", key="l", if_exists="replace")])
     assert (again.uuid, board.job_count) == (uuid, 2)

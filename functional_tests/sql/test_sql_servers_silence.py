@@ -16,7 +16,7 @@ from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
-#: libpq gives each host so many seconds at least, and a wait's last answer may take as many more.
+#: libpq gives each host at least this many seconds, and a wait's last answer may take as many more.
 LEAST_TO_CONNECT, LAST_ANSWER = 2.0, 3.0
 
 

@@ -1,4 +1,4 @@
-"""Who may use a ZooKeeper board, and over which lines: digests, SASL, TLS, ACLs."""
+"""Access to a ZooKeeper board: digests, SASL, TLS, ACLs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def as_user(name: str, port: int, password: str = "secret") -> JobBoard:
 
 
 def test_a_user_of_sasl_has_a_board_of_its_own(server: Guarded) -> None:
-    """The ACL that ``creator`` stands for is that of whoever SASL says the client is."""
+    """The ACL that ``creator`` stands for is that of the user that SASL names."""
     with as_user("alice", server.port) as board:
         work(board)
         with pytest.raises(BoardUnavailable, match="may not"):

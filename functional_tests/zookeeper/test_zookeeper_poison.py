@@ -286,7 +286,7 @@ def test_a_job_of_a_newer_format_is_left_alone(
     assert [line.message.split(",")[0] for line in caplog.records if "newer" in line.message] == [
         "jobs of format 2 are left to newer clients"
     ]
-    # Whoever can read it finds all of it.
+    # A client that can read it finds all of it.
     fields[0] = 1
     operator.set(path, msgpack.packb(fields))
     fresh = harness.board(board.name)

@@ -22,7 +22,7 @@ SOME = "6a2f41a3-c54c-4a8f-8c6e-0d1b7e1f1b5e"
 
 #: How long a reply is waited for here.
 TIMEOUT = 0.4
-#: A close waits for so long in all.
+#: Seconds for which a close waits in all.
 CLOSE_TIMEOUT = 3.0
 
 

@@ -59,8 +59,8 @@ class AsyncJobBoard(AsyncWrapper):
     """A board of which all that asks the store is awaited: a :class:`~jobboard.JobBoard` for asyncio and Trio.
 
     Get one from :func:`jobboard.aio.fetch` or :func:`jobboard.aio.backend`; or make one of a board that is there, which
-    it shares with whoever uses that. Names, arguments, results and errors are those of :class:`~jobboard.JobBoard`; its
-    handles are :class:`AsyncJob`. No call blocks the event loop.
+    it shares with other users of that board. Names, arguments, results and errors are those of
+    :class:`~jobboard.JobBoard`; its handles are :class:`AsyncJob`. No call blocks the event loop.
 
     What many tasks post, extend, consume, abandon, trash and cancel while such a request is under way goes together
     into the next one. Cancelling a task withdraws what was not sent. What was sent takes effect all the same, but

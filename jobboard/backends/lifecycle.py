@@ -252,7 +252,7 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
 
 
 def release(row: JobRow | None, token: int, reason: str, now: float) -> Transition[Verdict]:
-    """Break the claim that has this token, whoever holds it; attempts stay."""
+    """Break the claim that has this token, of any owner; attempts stay."""
     if row is None or row.state is not CLAIMED or row.token != token:
         is_known = row is not None and row.has_note((EventKind.RELEASED,), token)
         return Transition(Verdict.REPEATED if is_known else Verdict.LOST)

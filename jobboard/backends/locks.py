@@ -1,4 +1,4 @@
-"""How a lock is taken that may be waited for only so long."""
+"""Takes a lock within a limited time."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class JobRow:
 
     @property
     def claimed_by(self) -> str | None:
-        """Who has claimed the job now; the ``owner`` of a completed one is its last."""
+        """The owner of the present claim; the ``owner`` of a completed job is its last."""
         return self.owner if self.state is JobState.CLAIMED else None
 
     @property
@@ -187,7 +187,7 @@ class Abandonment:
 
 @dataclass(frozen=True, slots=True)
 class Trashing:
-    """Into the trash; ``fence`` None is an operator's, whoever has claimed the job. ``by`` is who the history names."""
+    """Into the trash; without ``fence`` an operator's, which any claim gives way to. The history names ``by``."""
 
     uuid: str
     fence: Fence | None
@@ -288,7 +288,7 @@ class EntityRow:
 
 @dataclass(frozen=True, slots=True)
 class BookSave:
-    """One step of a book from one stored version to the next; ``version`` is made anew by whoever saves it.
+    """One step of a book from one stored version to the next; the client that saves it makes ``version`` anew.
 
     ``after``: the stored version that it steps on from; None: there must be no book of this uuid. ``entries`` are those
     that change: name -> bytes, None for one to remove. ``fence``: only if that claim holds.
@@ -379,7 +379,7 @@ class Migration:
 class ScheduleRow:
     """A schedule as stored: its body is opaque to stores.
 
-    ``version`` is made anew by whoever writes it, and fences the next step. ``next_at`` is the moment at which it is
+    The writer makes ``version`` anew, and it fences the next step. ``next_at`` is the moment at which it is
     due next; None if it is not (paused, finished, set aside).
     """
 

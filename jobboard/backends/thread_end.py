@@ -13,7 +13,7 @@ def wait_for_thread(thread: threading.Thread | None, seconds: float) -> None:
 
 
 def call_in_thread(name: str, function: Callable[[], object], seconds: float) -> None:
-    """Call a function in a thread of its own, and wait for its end, at most so many seconds."""
+    """Call a function in a thread of its own, and wait for its end, at most ``seconds``."""
     thread = threading.Thread(target=function, name=name, daemon=True)
     try:
         thread.start()

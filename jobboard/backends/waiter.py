@@ -1,4 +1,4 @@
-"""A waiter that sleeps until a job may be ready; whoever sees a change notifies it."""
+"""A waiter that sleeps until a job may be ready, or until a change notifies it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ConditionWaiter(Waiter):
     :param names: whom it concerns; None: every name.
     :param clock: tells the store's time, in seconds, in which moments are given.
     :param longest: after this many seconds of sleep it asks the store again: what a lost notification can cost.
-    :param lock: guards the moment; whoever notifies may hold it already if it is reentrant.
+    :param lock: guards the moment; a notifier may hold it already if it is reentrant.
     """
 
     def __init__(

@@ -324,8 +324,8 @@ class Consuming:
     ) -> RequestGenerator[None]:
         """Move a broken job to the trash, where it stays until it is restored or purged. Atomic.
 
-        With ``who`` as the end of its claim. Without it for operators, whoever has claimed the job; the claim is lost.
-        That is idempotent.
+        With ``who`` as the end of its claim. Without it for operators, also while the job is claimed; that claim is
+        lost. That is idempotent.
 
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
             did not get it.

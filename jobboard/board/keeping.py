@@ -36,7 +36,7 @@ class _Claim:
         self.expiry = math.inf if row.expires_at is None else row.expires_at - row.last_modified
         #: Of a claim that was made before it is kept nobody knows how late its answer came.
         self.held_until = time.monotonic() + self.expiry if until is None else until
-        #: Whether an end of it was sent: then whoever sent it is told what became of the claim.
+        #: Whether an end of it was sent: then its sender learns what became of the claim.
         self.is_ending = False
         self.is_over = False
 

@@ -41,7 +41,7 @@ class Operating:
     _books: Books
 
     def release(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> None:
-        """End the present claim of a job, whoever has it; the job can be claimed at once. Atomic.
+        """End the present claim of a job, of any owner; the job can be claimed at once. Atomic.
 
         :raises ClaimLost: the job is not claimed, or its claim ended meanwhile.
         :raises NotFound: there is no such job.

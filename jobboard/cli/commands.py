@@ -41,7 +41,7 @@ _MODULES = {
         "restore": "Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB.",
         "resume": "Undo a pause of this name; without one, that of the whole board.",
         "run-now": "Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB.",
-        "trash": "Put jobs into the trash, whoever holds them; asks first if it is not one JOB.",
+        "trash": "Put jobs into the trash, of any owner; asks first if it is not one JOB.",
         "trashed": "List the trash.",
         "upgrade": "Bring a board to the layout that this jobboard uses, in place, once all its programs are stopped.",
     },

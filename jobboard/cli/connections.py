@@ -16,8 +16,8 @@ class Connections(Generic[Connection]):
     """Counts the connections of a server, in all and of each peer; thread-safe.
 
     A connection *waits* until the head of a request is whole, and again after the answer. One too many closes the one
-    that has waited longest, of the same peer if that has too many. So whoever sends halves of requests stops nobody,
-    not even others behind the same address.
+    that has waited longest, of the same peer if that has too many. So a client that sends halves of requests stops
+    nobody, not even others behind the same address.
 
     :param most: connections at a time.
     :param most_of_peer: of them those of one peer.

@@ -59,7 +59,7 @@ def _readiness(board: JobBoard, unsent: list[str]) -> Answer:
     except NotFound:
         pass
     except JobBoardError:
-        # Not why: the log says that, and whoever may ask for this need not know addresses.
+        # The reason is only in the log: not every client of this page may know addresses.
         return text(503, "the store does not answer")
     if unsent:
         return text(503, f"the store refuses the ends of jobs: {', '.join(unsent)}")

@@ -79,7 +79,7 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @selectors(among=LIVE)
 @pass_session
 def trash(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
-    """Put jobs into the trash, whoever holds them; asks first if it is not one JOB."""
+    """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
     if job is not None and not is_filtered():
         board = session.board()
         found = find_job(board, job)

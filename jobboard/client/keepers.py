@@ -19,7 +19,7 @@ class ClaimKeeper(Protocol):
         """An end of this claim is about to be sent."""
 
     def ended(self, uuid: str, token: int) -> None:
-        """This claim has ended, and whoever ended it was told."""
+        """This claim has ended, and the caller that ended it knows."""
 
 
 class Keepers:

@@ -93,7 +93,7 @@ class JobReader:
 
 
 class EndWait:
-    """The wait for one job's end: what is known of it, and when to look again. Who waits reads and sleeps."""
+    """The wait for one job's end: what is known of it, and when to look again. The waiting thread reads and sleeps."""
 
     def __init__(self, known: JobRow, timeout: float | None) -> None:
         self._known = known

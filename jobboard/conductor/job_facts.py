@@ -114,7 +114,7 @@ class JobFacts:
 
     @property
     def owner(self) -> str:
-        """Who has claimed it: this conductor."""
+        """The owner of the claim: this conductor."""
         return self._snapshot.owner
 
     @property

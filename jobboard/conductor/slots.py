@@ -120,7 +120,7 @@ class Slots:
         return min(self._running.ending_soon() - len(self._waiting), self._max_claims - self._claims)
 
     def _may_claim_ahead(self) -> bool:
-        """Whether so few jobs wait that it is worth a request."""
+        """Whether few enough jobs wait that a claim is worth a request."""
         return 2 * len(self._waiting) <= self._number
 
     def _free(self) -> int:

@@ -151,7 +151,7 @@ def _found_at(function: Callable[..., Any]) -> Any:
 def _is_board(value: object) -> bool:
     if isinstance(value, JobBoard):
         return True
-    # Whoever has one has imported it.
+    # A caller that has such a board has imported its module.
     aio = sys.modules.get("jobboard.aio.board")
     return aio is not None and isinstance(value, aio.AsyncJobBoard)
 

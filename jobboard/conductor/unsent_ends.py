@@ -17,7 +17,7 @@ from jobboard.text import in_one_line
 
 #: Seconds until an end is sent again: at first, and at most.
 MIN_PAUSE, MAX_PAUSE = 0.1, 5.0
-#: Operators are told of an end that was refused so often, and of so many ends at most.
+#: Refusals after which an end is shown to operators, and the most ends that are shown.
 TOLD_AFTER, MAX_TOLD = 3, 20
 
 
@@ -47,7 +47,7 @@ class UnsentEnds:
 
     :param send: sends one end; raises :class:`~jobboard.BoardUnavailable` if it did not get through.
     :param is_away: whether the store answers nothing at all, after a request failed by this error.
-    :param on_change: is called when operators are to be told of another end, or of one less.
+    :param on_change: is called when the ends that operators see have changed.
     """
 
     def __init__(

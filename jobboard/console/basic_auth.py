@@ -47,8 +47,8 @@ class BasicAuth:
     """Lets only users in whose names and passwords are known; ``request.user`` is who it is then.
 
     A wrong password is logged, and answered after a delay, which holds up nobody else. While :data:`MAX_TRIES` of one
-    peer for one user wait, further tries of that pair are refused unseen, right or wrong: otherwise whoever sends many
-    at once would guess as fast as ever, since only the right one is answered at once.
+    peer for one user wait, further tries of that pair are refused unseen, right or wrong: otherwise a client
+    that sends many at once would guess as fast as ever, since only the right one is answered at once.
 
     :param users: passwords by names.
     :param delay: seconds before a wrong password is answered.

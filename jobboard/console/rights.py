@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 RIGHTS: Mapping[str, str] = {
     "details": "see what jobs carry: details, checkpoints, progress texts and results",
     "cancel": "cancel jobs: off the board, or ask their owners to end",
-    "release": "end the claims of jobs, whoever has them",
+    "release": "end the claims of jobs, of any owner",
     "run_now": "let delayed jobs be claimed at once",
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",

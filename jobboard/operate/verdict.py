@@ -40,11 +40,11 @@ class Finding:
 class Limits:
     """What a board may do and still be well; in seconds.
 
-    :ivar wait: the next job of a name may wait so long.
-    :ivar run: a handler may run so long.
-    :ivar unhandled: jobs may wait so long without a conductor that claims them, such as during a restart.
+    :ivar wait: how long the next job of a name may wait.
+    :ivar run: how long a handler may run.
+    :ivar unhandled: how long jobs may wait without a conductor that claims them, such as during a restart.
     :ivar overdue: a schedule may be so late.
-    :ivar held_back: a transaction may keep the store so long from deleting old rows.
+    :ivar held_back: how long a transaction may keep the store from deleting old rows.
     """
 
     wait: float = 900.0

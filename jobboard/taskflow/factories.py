@@ -1,4 +1,4 @@
-"""Which factories of flows a conductor may call: a job's logbook names one, so whoever may post chooses it."""
+"""Which factories of flows a conductor may call: a job's logbook names one, so every poster chooses it."""
 
 from __future__ import annotations
 

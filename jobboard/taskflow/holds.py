@@ -1,4 +1,4 @@
-"""Which claim of this process a flow runs under; by it the logbooks are fenced, whoever runs the engine."""
+"""Which claim of this process a flow runs under; it fences the logbooks, in whatever thread the engine runs."""
 
 from __future__ import annotations
 

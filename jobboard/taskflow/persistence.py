@@ -32,7 +32,7 @@ class ShelfBackend(base.Backend):  # type: ignore[misc]
         return LogBookConnection(self, self._shelf)
 
     def close(self) -> None:
-        """Nothing to do: whoever opened the board closes it."""
+        """Do nothing: its opener closes the board."""
 
 
 class LogBookBackend(ShelfBackend):

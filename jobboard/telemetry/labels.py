@@ -1,4 +1,4 @@
-"""Labels of what others have named: whoever may post chooses names, so only some of them get series of their own."""
+"""Labels of what others have named: every poster chooses names, so only some of them get series of their own."""
 
 from __future__ import annotations
 

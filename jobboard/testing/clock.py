@@ -17,7 +17,7 @@ from jobboard.validation import check_moment, check_seconds, moment
 class Clock:
     """The time of one board: it goes on by itself, and a test moves it forward.
 
-    Delays, claims, retention and schedules of that board go by it, and whoever waits on the board looks again when it
+    Delays, claims, retention and schedules of that board go by it, and waiting clients look again when it
     is moved. Threads that sleep by themselves don't see it: a :class:`~jobboard.Scheduler` looks every 5 seconds, and
     a conductor's renewals and time-outs go by the machine's clock.
     """

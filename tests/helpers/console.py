@@ -71,7 +71,7 @@ def served_app(asgi: Any, config: uvicorn.Config | None = None) -> Iterator[str]
     """Serve any ASGI app likewise, such as one that the console is mounted in; or as ``config`` says."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(config or uvicorn.Config(asgi, log_level="warning", timeout_graceful_shutdown=1))
-        # The socket listens, so that whoever connects before the server is ready waits.
+        # The socket listens, so that a client that connects before the server is ready waits.
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         try:

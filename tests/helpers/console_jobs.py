@@ -1,4 +1,4 @@
-"""For tests of the console's pages about jobs: a board, whoever asks, what a page lists, and what its forms send."""
+"""For tests of the console's pages about jobs: a board, a user, what a page lists, and what its forms send."""
 
 from __future__ import annotations
 

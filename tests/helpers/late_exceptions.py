@@ -40,7 +40,7 @@ async def pid_later(_job: RunningJob) -> int:
 
 @handlers.handler("all at once")
 def all_at_once(job: RunningJob) -> None:
-    """Return when so many run at a time."""
+    """Return when this many run at a time."""
     barrier.wait(job.details["seconds"])
 
 

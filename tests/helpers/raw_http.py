@@ -18,7 +18,7 @@ def connected(port: int, peer: str = "127.0.0.1") -> socket.socket:
 
 @contextlib.contextmanager
 def half_sent(port: int, number: int) -> Iterator[list[socket.socket]]:
-    """Keep so many connections open that have sent half of a request each."""
+    """Keep this many connections open that have sent half of a request each."""
     with contextlib.ExitStack() as stack:
         opened = []
         for _ in range(number):

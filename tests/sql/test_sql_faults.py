@@ -148,7 +148,7 @@ def test_a_lock_that_is_held_for_longer_than_the_busy_timeout(path: Path, backen
             backend.jobs.consume([consumption(row)])
         assert 0.1 <= time.monotonic() - began < 4.0
         assert not isinstance(caught.value, ReplyLost)
-        # Who only reads isn't in the way, and sees that nothing was changed.
+        # A reader isn't in the way, and sees that nothing was changed.
         (seen,) = backend.jobs.read([row.uuid])
         assert seen is not None
         assert seen.state is JobState.CLAIMED

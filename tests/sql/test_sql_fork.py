@@ -88,7 +88,7 @@ def test_what_a_child_posts_after_its_parent_has_closed_is_kept(path: Path) -> N
         closed_by_parent.wait()
         for _ in range(5):
             post(own)
-        # Whoever is killed doesn't close: what was committed must be in the file all the same.
+        # A killed process doesn't close: what was committed must be in the file all the same.
 
     with ThreadPoolExecutor() as threads:
         with opened(path) as backend:

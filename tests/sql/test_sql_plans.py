@@ -142,7 +142,7 @@ def step_counts(backend: SqliteBackend, job: JobRow) -> dict[str, int]:
 
 
 def stock(backend: SqliteBackend, count: int) -> None:
-    """Add so many jobs of each state, of three names, and schedules for later."""
+    """Add this many jobs of each state, of three names, and schedules for later."""
     names = ("a", "b", "c")
     fill(backend, 3 * count, *names)
     backend.jobs.trash([Trashing(row.uuid, fence_of(row)) for row in claim_next(backend, limit=count)])

@@ -97,7 +97,7 @@ def test_whoever_enters_when_the_thread_is_about_to_end_starts_the_only_one(
 def test_listeners_hear_of_posts_after_a_backup_was_written_into_the_file(path: Path, backend: SqliteBackend) -> None:
     with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(":memory:")) as copy:
         file.backup(copy)
-        # So many that the journal does not come as far again while this test waits.
+        # More than the journal can reach again while this test waits.
         for _ in range(10):
             backend.jobs.post([posting() for _ in range(1000)])
         received: list[str | None] = []

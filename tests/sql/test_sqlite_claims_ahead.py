@@ -315,7 +315,7 @@ def test_boards_of_one_file_claim_nothing_of_each_other(path: Path, backend: Sql
 
 def test_a_job_that_was_ready_before_is_claimed_first(backend: SqliteBackend, poster: SqliteBackend) -> None:
     with armed(backend, "resize", "other") as waiter:
-        # One that a batch has brought is left to whoever claims first.
+        # A job of a batch is left to the first claim.
         poster.jobs.post([posting("other"), posting("nobody's")])
         later = post(poster)
         assert read(poster, later).state is JobState.UNCLAIMED

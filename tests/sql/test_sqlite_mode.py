@@ -1,4 +1,4 @@
-"""Who may read an SQLite board's file."""
+"""The permissions of an SQLite board's file."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Worker:
 class WorkerExecution:
     """One execution in a worker, and the :class:`~jobboard.conductor.running_job.JobContext` of its job."""
 
-    #: Whoever loses the claim kills this process.
+    #: The loss of the claim kills this process.
     lost = False
     cancelled = False
 

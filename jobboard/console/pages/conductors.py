@@ -1,4 +1,4 @@
-"""Who works on the board: conductors and schedulers, alive, stuck, quiet or gone; and who holds jobs."""
+"""The page of conductors and schedulers: alive, stuck, quiet or gone; and of owners of jobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The sampler's lease: a logbook whose version decides who samples, with what its holder saw last.
 
 Its version decides: of two who save it at once, one learns that the other was first. No clock is compared with another:
-whoever wants the lease watches whether the version changes.
+a sampler that wants the lease watches whether the version changes.
 """
 
 from __future__ import annotations

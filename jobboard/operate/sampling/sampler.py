@@ -160,7 +160,7 @@ class Sampler:
             self._has_looked.set()
 
     def _open(self) -> None:
-        """Connect the board, once: whoever closes it later does not want it open again."""
+        """Connect the board, once: a board that is closed later must not be opened again."""
         if self._is_opened:
             client_of(self._board).check_open()
         self._board.connect()

@@ -27,7 +27,7 @@ def trigger_from_plain(data: object) -> Trigger:
 
     :raises TypeError: it is no dict, or one of its fields is of a wrong type.
     :raises ValueError: names the kind or the field that is wrong, missing or unknown. Unknown fields are refused, since
-        whoever wrote them meant something by them.
+        their author meant something by them.
     :raises MissingExtra: a ``Cron`` without the package cronsim, or a package's own kind without the package.
     """
     return _decode(data, 0)

@@ -18,7 +18,7 @@ from jobboard.testing.harness import Harness
 #: How many seconds the threads work, and how many threads work and audit.
 _SECONDS, _WORKERS, _AUDITORS = 1.0, 4, 2
 
-#: So long that some stores keep it outside of the record.
+#: Long enough that some stores keep it outside of the record.
 _LARGE = {"text": "x" * 5_000}
 
 

@@ -110,7 +110,7 @@ class EventCases(Case):
         received.until(K.PURGED, uuid=purged.uuid)
 
     def test_an_event_has_the_token_of_the_claim_that_it_is_about(self, board: JobBoard, other: JobBoard) -> None:
-        """A change of a job that nobody holds has no token, whoever held the job before."""
+        """A change of a job that nobody holds has no token, even if it was held before."""
         received = ReceivedEvents(board)
         job = other.post("resize", key="a")
         first = other.claim(job, "alice", LONG)
