@@ -15,9 +15,9 @@ _Names = frozenset[str] | None
 
 
 class Arrivals:
-    """Remembers what was told since a waiter found the queues of its names empty, as long as it is one job.
+    """Remembers the events since a waiter found the queues of its names empty, as long as they are of one job.
 
-    This is a guess about the store: whoever claims such a job has the transaction compare that it is so.
+    This is a guess about the store: the transaction that claims such a job compares that it is so.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class Arrivals:
             self._since[names] = []
 
     def forget(self, names: _Names) -> None:
-        """Remember nothing for these names: their queues are not empty, or nobody waits."""
+        """Remember nothing for these names: their queues are not empty, or no waiter is left."""
         with self._lock:
             self._since.pop(names, None)
 
     def add(self, events: Sequence[Event]) -> None:
-        """Add what one transaction has told."""
+        """Add the events of one transaction."""
         claimable = [event for event in events if event.due == 0.0]
         if not claimable:
             return

@@ -1,4 +1,4 @@
-"""The etcd backend: what the seam asks for, and who does it."""
+"""The etcd backend: each method of the seam, and the part that does it."""
 
 from __future__ import annotations
 

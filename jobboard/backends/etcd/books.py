@@ -104,7 +104,7 @@ def _step_of(key: bytes, data: bytes | None) -> Op:
 
 
 def _row_of(uuid: str, kv: KeyValue) -> BookRow:
-    """Return a book; of one that can't be read all of its bytes, for whoever looks at them."""
+    """Return a book; one that can't be read has all of its bytes as its body."""
     try:
         (version, body), _ = items_of(kv.value, (TEXT, BYTES))
     except ValueError:

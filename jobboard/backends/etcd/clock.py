@@ -41,7 +41,7 @@ class ServerClock:
 
     @property
     def is_known(self) -> bool:
-        """Whether any reply has told the time."""
+        """Whether any reply had the time."""
         return self._known.least > -float("inf")
 
     def earliest(self) -> float:

@@ -100,7 +100,7 @@ class Expiry:
             if job is None or (job.row.newer is None and not self._is_timer_of(job.row, timer.key))
         ]
         for timer in orphans:
-            # It belongs to no job, unless somebody has just written it: then the comparison fails.
+            # It belongs to no job, unless another client has just written it: then the comparison fails.
             self._connection.send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
         return is_changed or bool(orphans)
 

@@ -26,7 +26,7 @@ def close_idle(pool: HTTPConnectionPool) -> None:
     """Close the connections that are idle now; later requests open new ones."""
     idle: Any = pool.pool
     if idle is None:
-        # Somebody has closed the board.
+        # Another thread has closed the board.
         return
     for _ in range(idle.qsize()):
         with contextlib.suppress(queue.Empty):

@@ -55,7 +55,7 @@ class Session(requests.Session):
         :param token: that of a login.
         :raises HTTPError: of urllib3; there is no connection.
         :raises OSError: there is no reply.
-        :raises TooLarge: whoever answers takes no request of this size.
+        :raises TooLarge: the server, or a proxy before it, takes no request of this size.
         """
         pool = self._pool = self._pool or self._pool_for(url)
         head = f"POST {urlsplit(url).path} HTTP/1.1\r\n{_ACCEPT}"

@@ -25,7 +25,7 @@ class Login:
 
     @property
     def has_user(self) -> bool:
-        """Whether there is anybody to log in as."""
+        """Whether a user is configured."""
         return self._settings.username is not None
 
     def renew(self, expired: str | None) -> None:

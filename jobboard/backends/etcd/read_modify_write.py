@@ -1,4 +1,4 @@
-"""Reads jobs, decides about them, and writes each decision if nobody has changed the job meanwhile."""
+"""Reads jobs, decides about them, and writes each decision if the job was not changed meanwhile."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Subscriber:
             if revision + 1 < self._next:
                 self._check_not_set_back()
             self._next = self._next or revision + 1
-            # Before anybody hears that the watch is open: a waiter that looks from then on need not look twice.
+            # Set before waiters learn that the watch is open: one that looks from then on need not look twice.
             self._on_gap()
             with self._lock:
                 self._is_subscribed = True

@@ -118,16 +118,16 @@ class Subscriptions:
     # -- in the subscriber's thread --------------------------------------------------------------------------------
 
     def _on_changes(self, revision: int, changes: Sequence[KeyChange]) -> None:
-        events = [kv for kv, is_gone in changes if not is_gone and kv.key.startswith(self._keys.events)]
-        if not events:
+        written = [kv for kv, is_gone in changes if not is_gone and kv.key.startswith(self._keys.events)]
+        if not written:
             # Clients write an event whenever they delete a session: these sessions ended with their leases.
             for lease in [self._keys.lease_of(kv.key) for kv, is_gone in changes if is_gone]:
                 if lease is not None:
                     self._lost_leases.handle(lease)
-        told = [event for kv in events for event in _readable(kv.value)]
+        events = [event for kv in written for event in _readable(kv.value)]
         # All of them before a waiter wakes for the first.
-        self._arrivals.add(told)
-        for event in told:
+        self._arrivals.add(events)
+        for event in events:
             self._tell(event, revision)
 
     def _tell(self, event: Event, revision: int) -> None:

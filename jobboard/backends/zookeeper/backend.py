@@ -47,7 +47,7 @@ from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.zookeeper")
 
-#: The one right that lets nobody change anything.
+#: The one right that allows no change.
 _READ = 1
 #: For how many seconds a close waits in all.
 CLOSE_TIMEOUT = 3.0

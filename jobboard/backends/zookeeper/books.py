@@ -1,7 +1,7 @@
 """Logbooks: a znode for each, and one for each of its entries.
 
 The entries of a book stand below a znode of its generation, which is made together with the book. So the entries of a
-book that was destroyed are nobody's from that moment on, although deleting them takes several steps.
+book that was destroyed belong to none from that moment on, although deleting them takes several steps.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Books(BookStore):
         raise BoardUnavailable("others save this book faster than this client can read it")
 
     def page(self, cursor: object | None, size: int) -> BookPage:
-        """Return the books of so many buckets that there are enough; those of earlier versions come first."""
+        """Return the books of as many buckets as fill the page; those of earlier versions come first."""
         layout, bucket = self._layout, int(str(cursor or 0))
         paths = [] if bucket else self._old_books()
         while bucket < len(layout.book_buckets):
@@ -198,14 +198,14 @@ class Books(BookStore):
         raise BoardUnavailable("others save this book faster than this client can destroy it")
 
     def _delete_known_entries(self, uuid: str) -> None:
-        """Delete the entries of a book that is gone, as far as that works; what is left is deleted by and by."""
+        """Delete the entries of a book that is gone, as far as that works; tidying deletes the rest."""
         generation = self._generations.pop(uuid, None)
         if generation is not None:
             with contextlib.suppress(BoardUnavailable):
                 self._delete_entries(self._layout.entries_of(uuid, generation))
 
     def _delete_entries(self, path: str) -> bool:
-        """Delete the entries of a generation whose book is gone, to which nobody adds any."""
+        """Delete the entries of a generation whose book is gone; no client adds to it."""
         paths = [*(f"{path}/{name}" for name in self._children([path])[0]), path]
         is_done = False
         for start in range(0, len(paths), _MAX_DELETED):

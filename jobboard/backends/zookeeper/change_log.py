@@ -23,13 +23,13 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
 
-#: How many changes stay in the log; a client that is further behind lists the board anew.
+#: Changes that stay in the log; a client that is further behind lists the board anew.
 KEPT = 4096
-#: How many are deleted at a time, by whoever makes the change that fills such a block.
+#: Changes that are deleted at a time, by the client whose change fills such a block.
 BLOCK = 64
 
 MAX_READS = 200
-#: How many changes of others are read by guess, in the same request that tells how many there are.
+#: The most changes of others that are read by guess, in the same request that tells how many there are.
 MAX_GUESSED = 16
 MAX_RETRIES = 10
 
@@ -138,7 +138,7 @@ class ChangeLogReader:
             self._asked = question._replace(pending=pending, looks=looks)
 
     def refresh_as_asked(self) -> None:
-        """Catch up with what the server had told of when it was asked ahead."""
+        """Catch up by the look that was sent ahead."""
         asked, self._asked = self._asked, None
         self.refresh(asked=asked)
 
@@ -248,7 +248,7 @@ class ChangeLogReader:
             try:
                 changes[number] = decode_change(data.data, number, data.stat.czxid, data.stat.ctime)
             except ValueError as error:
-                # Nobody knows what it said, so the board must be listed anew.
+                # What it said is lost, so the board must be listed anew.
                 logger.warning("change %s of board %s: %s", number, self._layout.root, error)
                 break
         return changes
@@ -296,7 +296,7 @@ class ChangeLogReader:
             self._next = log.stat.creations
 
     def correct(self, uuid: str, job: StoredJob | None) -> None:
-        """Learn a job as it was read: where the listing differs, the log has not told of a change."""
+        """Learn a job as it was read: where the listing differs, a change is missing in the log."""
         with self._listing.lock:
             item = self._listing.items.get(uuid)
             if job is not None:

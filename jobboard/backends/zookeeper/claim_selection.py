@@ -24,21 +24,21 @@ from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 MAX_RETRIES = 500
-#: How many of the next jobs are read along with the first, for later claims; and how many bytes of them are kept.
+#: The number of next jobs that are read along with the first, for later claims; and the bytes of them that are kept.
 READ_AHEAD, MAX_BYTES_AHEAD = 32, 64_000
-#: Among how many of the best jobs a claim chooses at most, after others were faster again and again.
+#: The most jobs among which a claim chooses, after it has lost races again and again.
 MAX_WIDTH = 32
-#: After how many claims without a race, a claim chooses among half as many jobs.
-CALM_CLAIMS = 16
+#: Claims in a row without a lost race after which a claim chooses among half as many jobs.
+CLAIMS_TO_NARROW = 16
 #: Seconds without a lost race after which claims go back to the best job.
-CALM_SECONDS = 1.0
+CONTENTION_SECONDS = 1.0
 
 #: A job as it was read, and how many times jobs had been deleted from the board before.
 _Known = tuple[Data, int]
 
 
 class ClaimSelection:
-    """Claims the best job there is; after a lost race, one of the best few, so that those who race spread out."""
+    """Claims the best job there is; after a lost race, one of the best few, so that racing clients spread out."""
 
     def __init__(
         self,
@@ -53,22 +53,22 @@ class ClaimSelection:
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._claimer, self._upkeep = change_log, reader, claimer, upkeep
-        #: Among how many times the wanted number of jobs a claim chooses; the claims in a row without a race; and when
-        #: the last race was lost.
-        self._width, self._calm, self._lost_at = 1, 0, 0.0
-        #: When others were last found to have made a job claimable that this client knew nothing of.
-        self._crowded_at = -CALM_SECONDS
+        #: A claim chooses among this many times the wanted number of jobs; the claims in a row without a lost race; and
+        #: the moment of the last lost race.
+        self._width, self._won, self._lost_at = 1, 0, 0.0
+        #: When another client was last found to have made a job claimable that this one did not know.
+        self._contended_at = -CONTENTION_SECONDS
         #: Jobs as they were read ahead; if one has changed since, the transaction fails.
         self._ahead: dict[str, _Known] = {}
         #: Jobs that each thread of this client is about to claim.
         self._busy: dict[int, list[str]] = {}
         #: The path of the job of the last lost race.
-        self._distrusted = ""
-        #: How many claims were lost to others.
+        self._lost_path = ""
+        #: The number of claims lost to others.
         self.lost_claims = 0
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        if self._width > 1 and time.monotonic() - self._lost_at > CALM_SECONDS:
+        if self._width > 1 and time.monotonic() - self._lost_at > CONTENTION_SECONDS:
             self._width = 1
         found: list[StoredJob] = []
         # After a lost reply, those that are claimed by now are found again by their claim id.
@@ -81,7 +81,7 @@ class ClaimSelection:
         """Claim the best jobs, and add them to ``found``."""
         must_look = False
         for _ in range(MAX_RETRIES):
-            # A client that seems to be alone need not look: the transaction itself makes sure that nobody added a job.
+            # A client that seems to be alone need not look: the transaction itself fails if another client added a job.
             ready = None if must_look or not self._is_alone() else self._change_log.ready_version
             wanted = min(limit - len(found), MAX_JOBS)
             count = self._claim_best(claim, names, wanted, ready, found)
@@ -125,7 +125,7 @@ class ClaimSelection:
                 self._change_log.is_in_step
                 and self._change_log.ready_version is not None
                 and self._width == 1
-                and time.monotonic() - self._crowded_at > CALM_SECONDS
+                and time.monotonic() - self._contended_at > CONTENTION_SECONDS
                 and not self._listing.due(now, 1)
             )
 
@@ -160,7 +160,7 @@ class ClaimSelection:
         ready: int | None,
         found: list[StoredJob],
     ) -> bool:
-        """Claim what was chosen; False if somebody was faster."""
+        """Claim what was chosen; False if another client was faster."""
         jobs = self._jobs_of(chosen, data)
         if len(jobs) < len(chosen):
             return False
@@ -187,7 +187,7 @@ class ClaimSelection:
             if isinstance(job, StoredJob) and job.state is JobState.UNCLAIMED:
                 jobs.append(job)
                 continue
-            # The listing is behind, or somebody changed the znode without a line in the log.
+            # The listing is behind, or the znode was changed without a line in the log.
             self._change_log.correct(item.uuid, job if isinstance(job, StoredJob) else None)
         return jobs
 
@@ -199,12 +199,12 @@ class ClaimSelection:
         return {item.uuid: one for item, one in read if one is not None and one[0].stat.mzxid >= item.zxid}
 
     def _posted(self, item: Item) -> _Known | None:
-        """Return a job as ``ready`` shows it, if nobody is known to have changed it since."""
+        """Return a job as ``ready`` shows it, if no change since is known."""
         posting = self._change_log.posting
         if posting is None or posting.uuid != item.uuid or posting.data.stat.mzxid != item.zxid:
             return None
         # A change of a znode by hand writes no line of the log; only the lost race shows it.
-        return None if self._layout.job(item.uuid) == self._distrusted else (posting.data, posting.deletions)
+        return None if self._layout.job(item.uuid) == self._lost_path else (posting.data, posting.deletions)
 
     def _read_ahead(self, chosen: Sequence[Item], missing: list[str]) -> dict[str, _Known]:
         """Read what is missing; for a single job, also some of those that come after it."""
@@ -230,20 +230,20 @@ class ClaimSelection:
         if conflict.path == self._layout.deleted:
             self._reader.read_deletions()
         if conflict.path == self._layout.ready:
-            self._crowded_at = time.monotonic()
+            self._contended_at = time.monotonic()
             self._change_log.expect_changes()
         if not conflict.path.startswith(self._layout.jobs):
             return
-        self._distrusted = conflict.path
+        self._lost_path = conflict.path
         self.lost_claims += 1
         if is_race:
-            self._calm, self._lost_at = 0, time.monotonic()
+            self._won, self._lost_at = 0, time.monotonic()
             self._width = min(self._width * 2 if self._width > 1 else 4, MAX_WIDTH)
 
     def _note_success(self) -> None:
-        self._calm += 1
-        if self._calm >= CALM_CLAIMS and self._width > 1:
-            self._calm, self._width = 0, self._width // 2
+        self._won += 1
+        if self._won >= CLAIMS_TO_NARROW and self._width > 1:
+            self._won, self._width = 0, self._width // 2
 
 
 def _in_parts(jobs: Sequence[StoredJob]) -> Iterator[list[StoredJob]]:

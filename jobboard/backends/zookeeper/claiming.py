@@ -85,7 +85,7 @@ class Claimer:
             self._transactions.commit(transaction)
         except Conflict as conflict:
             if conflict.path == self._layout.session(presence):
-                # Somebody deleted it, or the session has ended and kazoo has not been told yet.
+                # It was deleted by hand, or the session has ended and kazoo does not know yet.
                 self._sessions.give_up()
             raise
         for job in jobs:

@@ -59,7 +59,7 @@ def uuid_in(holder: Data) -> str:
 
 
 def paused_names(found: Data, path: str) -> frozenset[str | None]:
-    """Return the paused names; raises :class:`BoardUnavailable` if nobody can tell what may be claimed."""
+    """Return the paused names; raises :class:`BoardUnavailable` if it is unknown what may be claimed."""
     try:
         names = unpack(found.data) if found.data else []
         check_kinds([names], [LIST])

@@ -1,4 +1,4 @@
-"""The connection to the servers: a kazoo client, of the board's own or lent by somebody."""
+"""The connection to the servers: a kazoo client, the board's own or a lent one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DROPPED = (
     "the server not serve yet?"
 )
 
-#: kazoo reports every connection that drops to a logger of its own, which is silent unless somebody adds a handler.
+#: kazoo reports every connection that drops to a logger of its own, which is silent until the program adds a handler.
 #: Below INFO it writes every request and reply, with the password and what jobs carry.
 _kazoo_logger = logging.getLogger("jobboard.zookeeper.kazoo")
 _kazoo_logger.addHandler(logging.NullHandler())
@@ -50,7 +50,7 @@ class Connection:
 
     :param settings: what kazoo's client is made with.
     :param request_timeout: for how long a reply, or a connection, is waited for, in seconds.
-    :param lent: a client that somebody else started; it is neither stopped nor left changed.
+    :param lent: a client that the caller started; it is neither stopped nor left changed.
     :param acl: the ACL of what a board makes; None: the client's own.
     :param on_state: is called with each new state of the connection, from kazoo's thread; must not block.
     """
@@ -136,7 +136,7 @@ class Connection:
 
     @staticmethod
     def _stop(internals: KazooInternals, *, keep_session: bool) -> None:
-        """Stop a client. kazoo may wait for the server far longer than anybody should, so a thread does it."""
+        """Stop a client. kazoo may wait for the server far too long, so a thread does it."""
         thread = threading.Thread(
             target=internals.stop, kwargs={"keep_session": keep_session}, name="jobboard-zookeeper-close", daemon=True
         )
@@ -174,7 +174,7 @@ class Connection:
 
     @property
     def acl(self) -> Sequence[Any]:
-        """The ACL of what the board makes: what it was told, or else what the client has as its own."""
+        """The ACL of what the board makes: the one that it was given, or else the client's own."""
         return self._acl or self.client.default_acl or OPEN_ACL_UNSAFE
 
     @property
@@ -335,7 +335,7 @@ class Connection:
         return True
 
     def unwatch(self, path: str, watcher: Callable[..., Any], kind: str) -> None:
-        """Take a watch back, from kazoo and from the server, unless somebody else uses the same."""
+        """Take a watch back, from kazoo and from the server, unless another caller uses the same."""
         if self._client is None:
             return
         request = self.internals.take_watch(str(self.client.chroot or "") + path, watcher, kind)

@@ -51,7 +51,7 @@ logger = logging.getLogger("jobboard.zookeeper")
 MAJOR_VERSION = "2"
 DATA_WATCH, CHILD_WATCH = "data", "children"
 
-#: What kazoo's client assumes when it is told nothing, in seconds.
+#: kazoo's own default, in seconds.
 DEFAULT_SESSION_TIMEOUT = 10.0
 
 #: Seconds that the first try to connect waits for the server's reply; each further one in a row waits twice as long.
@@ -76,7 +76,7 @@ def is_known(owner: Any, name: str, *parameters: str) -> bool:
 class KazooInternals:
     """The privates of one kazoo client.
 
-    :param session_timeout: the one that was asked for, in seconds; None if somebody else made the client.
+    :param session_timeout: the one that was asked for, in seconds; None if the client was lent.
     """
 
     def __init__(self, client: KazooClient, session_timeout: float | None) -> None:
@@ -111,7 +111,7 @@ class KazooInternals:
         return _PublicTransaction(self._client, request)
 
     def take_watch(self, path: str, watcher: Callable[..., Any], kind: str) -> RemoveWatch | None:
-        """Take a watch back from kazoo; returns the request that takes it from the server, if nobody else uses it.
+        """Take a watch back from kazoo; returns the request that takes it from the server, if no other caller uses it.
 
         :param path: with the chroot.
         """

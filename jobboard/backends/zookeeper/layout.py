@@ -19,7 +19,7 @@
                schedules/HH/ID
                layout                the number of this layout
 
-``HH`` spreads the children over several znodes, so that none has so many that their names don't fit a packet.
+``HH`` spreads the children over several znodes, so that the names of each one's children fit a packet.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def place_of(listed: Listed) -> int:
 
 
 class Listing:
-    """Every method is called under :attr:`lock`, which nobody holds while waiting for a server."""
+    """Every method is called under :attr:`lock`, which no thread holds while it waits for a server."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

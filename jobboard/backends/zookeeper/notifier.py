@@ -1,4 +1,4 @@
-"""Waiting and listening: one thread of the client follows the log while anybody waits or listens."""
+"""Waiting and listening: one thread of the client follows the log while there are waiters or listeners."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ChangeNotifier:
         self._change_log.on_change = None
 
     def _follow(self) -> None:
-        """Follow the log while anybody waits or listens."""
+        """Follow the log while there are waiters or listeners."""
         if self._connection.is_open:
             self.watch_thread.follow_for(len(self._waiters) + len(self._listeners))
 
@@ -105,7 +105,7 @@ class ChangeNotifier:
             self._change_log.refresh()
             self._follow()
         elif not self.watch_thread.is_current:
-            # What woke a waiter is listed already; whoever claims it makes sure that it is so still.
+            # What woke a waiter is listed already; the transaction that claims it checks that it is still so.
             if self._is_any_ready(names):
                 return 0.0
             self.watch_thread.watch_next()
@@ -197,7 +197,7 @@ class BoardWaiter(ConditionWaiter):
 
     @property
     def is_asleep(self) -> bool:
-        """Whether it needs to be told of changes, since it knows of nothing that is ready."""
+        """Whether it needs to learn of changes, since it knows of nothing that is ready."""
         return self._earliest > self._clock()
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 def access(value: Any) -> Sequence[Any]:
     """Return an ACL given as kazoo's, or as text.
 
-    ``open``: anybody may do anything. ``creator``: only who has the credentials of whoever made the board. Or what
+    ``open``: everybody may do anything. ``creator``: only those with the creator's credentials. Or what
     ZooKeeper's own command line takes: ``world:anyone:r,digest:USER:HASH:cdrwa``.
     """
     if not isinstance(value, str):
@@ -53,7 +53,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-#: What kazoo's client takes for TLS beside ``use_ssl``, under its own names, and what lets it verify nobody.
+#: What kazoo's client takes for TLS beside ``use_ssl``, under its own names, and what turns verification off.
 TLS_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "ca": str,
     "certfile": str,
@@ -77,7 +77,7 @@ _UNVERIFIED = dict.fromkeys(_VERIFIED, False)
 
 
 def tls_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what kazoo's client is told of TLS; nothing if there is to be none."""
+    """Return the TLS arguments of kazoo's client; none without TLS."""
     given = {name: options[name] for name in TLS_OPTIONS if name in options}
     if not options.get("use_ssl"):
         if given:

@@ -127,7 +127,7 @@ class ReadModifyWrite:
             versions = {job.uuid: job.zxid for job in torn}
             again = dict(zip(versions, self._reader.read_jobs(list(versions)), strict=True))
             found = [again.get(job.uuid, job) if job is not None else None for job in found]
-            # What is missing although nobody has written since is gone for good.
+            # What is missing although the job was not written since is gone for good.
             changed = [job for job in filter(None, again.values()) if job.zxid != versions[job.uuid]]
             torn = self._reader.read_long_values(changed)
         return found
@@ -236,7 +236,7 @@ class ReadModifyWrite:
     def _write(self, decided: Sequence[_Decided[Answer]], gone: set[str]) -> list[_Decided[Answer]]:
         """Write what was decided, and return what is done.
 
-        :param gone: what need not be removed with a job, since somebody has done so by hand; this adds to it.
+        :param gone: what need not be removed with a job, since it was removed by hand; this adds to it.
         """
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
         changed = _of_different_keys(decided)
@@ -294,7 +294,7 @@ class ReadModifyWrite:
     def _finish(
         self, part: list[_Decided[Answer]], transaction: SentTransaction, gone: set[str]
     ) -> list[_Decided[Answer]]:
-        """Return what a transaction has done: all of its part, or nothing if somebody was faster."""
+        """Return what a transaction has done: all of its part, or nothing if another client was faster."""
         try:
             self._transactions.finish(transaction)
         except Conflict as conflict:

@@ -19,8 +19,8 @@ class Sessions:
     """This client's presence, and those of the others.
 
     A presence has a random name that is never used again: once gone it stays gone, so what was read of it can't become
-    wrong. After a lost session the next one gets a new presence; claims under the old one belong to nobody, also not
-    to this client.
+    wrong. After a lost session the next one gets a new presence; claims under the old one have no owner any more, not
+    even this client.
     """
 
     def __init__(self, connection: Connection, layout: Layout, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Sessions:
         self._mine: tuple[str, int] | None = None
         #: Presences of this client that have ended, or that it does not trust any more.
         self._ended: set[str] = set()
-        #: Those given up that nobody was told of yet; and those whose znodes may still exist, with their sessions.
+        #: Those given up that were not reported yet; and those whose znodes may still exist, with their sessions.
         self._lost: list[str] = []
         self._left: list[tuple[str, int]] = []
         self._known: frozenset[str] = frozenset()

@@ -119,7 +119,7 @@ class StoredJob(JobRow):
     client under which it is claimed. ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the
     uuids of the postings that replaced its content; the next write deletes ``forgotten_aliases``. ``blobs`` names
     the znodes of long fields. The next write deletes ``orphans``, and makes ``fresh``: blobs with their content, or
-    with None if they were written ahead. ``told`` is what the next write tells as events.
+    with None if they were written ahead. ``told`` are the events of the next write.
     ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
     again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
@@ -316,8 +316,8 @@ class Newer:
 def decode(uuid: str, data: bytes, stat: Stat) -> StoredJob | Newer | str:
     """Return a job, or the uuid that an alias leads to, or that the record is of a newer format.
 
-    What can't be decoded is a job without a name, whose posting is the raw bytes: whoever claims or lists it finds that
-    it can't be read, and moves it to the trash.
+    What can't be decoded is a job without a name, whose posting is the raw bytes: a client that claims or lists it
+    finds that it can't be read, and moves it to the trash.
     """
     try:
         parts = unpack(data)

@@ -26,12 +26,12 @@ MAX_SHOWN = 600
 
 
 class Conflict(Exception):
-    """Somebody was faster, and nothing was changed; ``path`` is what was not as expected."""
+    """Another client was faster, and nothing was changed; ``path`` is what was not as expected."""
 
     def __init__(self, path: str, code: int) -> None:
         super().__init__(path, code)
         self.path, self.code = path, code
-        #: Whether it was to be removed along with a job's change, and somebody has done so by hand.
+        #: Whether it was to be removed along with a job's change, and was removed by hand before.
         self.is_gone = False
 
 
@@ -224,7 +224,7 @@ class Transactions:
     ) -> None:
         """Give long values of these jobs znodes of their own, which the transaction makes that writes the jobs.
 
-        What is too much for one transaction is written now, and nobody knows of it until the jobs are written.
+        What is too much for one transaction is written now; until the jobs are written, nothing refers to it.
 
         :param max_inline: how many bytes of a value may stand in the job's own znode.
         :param max_bytes: how many bytes the transaction can take.
@@ -261,7 +261,7 @@ class Transactions:
 
 
 def _only_posting(transaction: Transaction) -> bytes:
-    """Return what ``ready`` says: the job of a transaction that posts one, since who is told of it claims it next."""
+    """Return what ``ready`` says: the job of a transaction that posts one; a waiter that it wakes claims it next."""
     if len(transaction.written) != 1 or len(transaction.record) > MAX_SHOWN:
         return b""
     [(_, job, is_new)] = transaction.written

@@ -1,4 +1,4 @@
-"""Keeping a board up to date: what time has made of its jobs, and what nobody can see any more."""
+"""Keeping a board up to date: expiry, promotion, and the deletion of what can't be seen any more."""
 
 from __future__ import annotations
 

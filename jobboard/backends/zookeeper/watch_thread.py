@@ -1,4 +1,4 @@
-"""The thread that keeps a client in step with the board while somebody waits or listens."""
+"""The thread that keeps a client in step with the board while there are waiters or listeners."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ HEAD_START = 0.02
 
 
 class WatchThread:
-    """Watches for the next line of the log, and for clients that come and go; catches up when the server tells of one.
+    """Watches for the next line of the log, and for clients that come and go; catches up when the server reports one.
 
-    A change costs two small requests, whatever the backlog, and one of this client's own most often one; while nobody
-    waits or listens it costs nothing.
+    A change costs two small requests, whatever the backlog, and one of this client's own most often one;
+    without waiters and listeners it costs nothing.
 
     :param on_lost: is called with this client's presence when its session has ended, as soon as that can be known.
     :param are_all_awake: returns whether there are waiters, and each knows that there is something for it.
@@ -63,15 +63,15 @@ class WatchThread:
         self._is_notified = False
         #: The path whose creation is watched, and whether the coming and going of clients is.
         self._watched: str | None = None
-        #: The path whose creation the server has told of last; None at first, and after a lost connection. And how many
-        #: times it has told of one.
-        self._told: str | None = None
-        self._told_count = 0
+        #: The path whose creation the server has reported last, None at first and after a lost connection; and how many
+        #: it has reported.
+        self._reported: str | None = None
+        self._reports = 0
         self._is_watching_sessions = False
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that the server has told of is known."""
+        """Whether everything that the server has reported is known."""
         return self._is_watching and not self._is_notified
 
     @property
@@ -83,7 +83,7 @@ class WatchThread:
         with self._lock:
             self._followers = count
             if count and self._thread is None:
-                # What was lost before anybody listened is no news.
+                # What was lost before there were listeners is no news.
                 self._sessions.take_lost()
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 thread.start()
@@ -116,12 +116,12 @@ class WatchThread:
                     self._follow()
                     self._has_failed = False
             except (BoardUnavailable, KazooException) as error:
-                # Waiters learn of no change meanwhile. That the connection is lost, others tell.
-                is_told = self._has_failed or not self._connection.connected
+                # Waiters learn of no change meanwhile. Calls raise a lost connection themselves.
+                is_known = self._has_failed or not self._connection.connected
                 logger.log(
-                    logging.DEBUG if is_told else logging.WARNING, "%s: can't follow for now: %s", self._name, error
+                    logging.DEBUG if is_known else logging.WARNING, "%s: can't follow for now: %s", self._name, error
                 )
-                self._has_failed = self._has_failed or not is_told
+                self._has_failed = self._has_failed or not is_known
                 self._delay_retry()
             except Exception:
                 # Without this thread no waiter would wake any more, so it goes on after any fault.
@@ -150,7 +150,7 @@ class WatchThread:
         return self._thread is threading.current_thread()
 
     def _until_lost(self) -> float | None:
-        """Return the seconds until the present session must be given up, since nothing was heard for so long."""
+        """Return the seconds until the present session must be given up, since the server has been silent."""
         silent = self._connection.suspended_for
         if silent is None or self._sessions.present is None:
             return None
@@ -160,7 +160,7 @@ class WatchThread:
             return None
 
     def _report_lost_session(self) -> None:
-        """Tell of claims that went with their session: the server said so, or it must have ended by now."""
+        """Report the claims that went with their session: the server said so, or it must have ended by now."""
         if self._until_lost() == 0.0:
             self._sessions.give_up()
         else:
@@ -169,14 +169,14 @@ class WatchThread:
             self._on_lost(presence)
 
     def _follow(self) -> None:
-        # A change of this client's own is most often known when the server tells of it.
-        if self._told in (None, self._change_log.next_path) or not self._change_log.is_in_step:
+        # A change of this client's own is most often known when the server reports it.
+        if self._reported in (None, self._change_log.next_path) or not self._change_log.is_in_step:
             self._change_log.refresh_as_asked()
         if not self._is_left_to_waiter():
             self._watch_next()
 
     def _is_left_to_waiter(self) -> bool:
-        """Let who was notified go first: most often it claims, and sees to the watch itself before it waits again."""
+        """Let notified waiters go first: most often one claims, and sets the watch before it waits again."""
         if not self._are_all_awake():
             return False
         with self._lock:
@@ -185,7 +185,7 @@ class WatchThread:
             )
 
     def watch_next(self) -> None:
-        """Catch up with the board, and see that the server tells of the next change; for a waiter's own thread."""
+        """Catch up with the board, and see that the server reports the next change; for a waiter's own thread."""
         try:
             syncing = self._connection.catch_up()
             self._watch_next()
@@ -201,20 +201,20 @@ class WatchThread:
     def _watch_next(self) -> None:
         if not self._is_watching_sessions:
             self._watch_sessions()
-            # A client that went away just before may have left claims that nobody has heard of yet.
+            # A client that went away just before may have left claims that no waiter knows of yet.
             self._notify_of_left_claims()
         if not self._change_log.is_in_step:
             self._change_log.refresh()
-        path, told_count = self._change_log.next_path, self._told_count
+        path, reports = self._change_log.next_path, self._reports
         if self._connection.call("exists", path, watch=self._next_exists) is not None:
-            # It was created meanwhile; a watch on it would only tell that it is deleted.
+            # It was created meanwhile; a watch on it would only report its deletion.
             self._connection.unwatch(path, self._next_exists, DATA_WATCH)
             self._change_log.refresh()
             self.notify()
             return
         with self._lock:
-            # The server may have told of it, or the connection broken, before this thread has had its turn.
-            if self._told_count == told_count:
+            # Before this thread had its turn, the server may have reported it, or the connection may have broken.
+            if self._reports == reports:
                 self._watched = path
             self._changed.notify_all()
 
@@ -236,8 +236,8 @@ class WatchThread:
             self._change_log.expect_changes()
             self._change_log.ask_ahead()
         with self._lock:
-            self._watched, self._told = None, event.path
-            self._told_count += 1
+            self._watched, self._reported = None, event.path
+            self._reports += 1
         self.notify(event)
 
     def _sessions_changed(self, event: Any) -> None:
