@@ -204,10 +204,10 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "a page of a state": (
         lambda board: board.post("resize"), lambda board, _: next(board.iterjobs(only_unclaimed=True)), 1, 4,
     ),
-    "a page of three states": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 1, 8),
-    "a page of three states and names": (
+    "a page of four states": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 1, 10),
+    "a page of four states and three names": (
         lambda board: board.post("resize"),
-        lambda board, _: next(board.iterjobs(names=["resize", "crop", "send"])), 1, 20,
+        lambda board, _: next(board.iterjobs(names=["resize", "crop", "send"])), 1, 26,
     ),
     "post of two that replace": (_post_with_keys, lambda board, _: _post_with_keys(board, if_exists="replace"), 13, 7),
     "consume of a lost claim": (_lose, lambda board, jobs: board.consume_many(jobs, "alice"), 4, 5),
