@@ -173,7 +173,7 @@ def best_first(history: History) -> Iterator[Violation]:
     for op in history.ops:
         if op.op != "claim_next" or not op.answer:
             continue
-        places = [(-job["priority"], job["sequence"]) for job in op.answer]
+        places = [(-job["priority"], job["place"], job["sequence"]) for job in op.answer]
         strangers = [job["name"] for job in op.answer if op.args["names"] and job["name"] not in op.args["names"]]
         if places != sorted(set(places)) or strangers or len(places) > op.args["limit"]:
             yield Violation("best first", f"{op.id} claimed {places} of {op.args}; not asked for: {strangers}")
