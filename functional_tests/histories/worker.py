@@ -227,7 +227,8 @@ class Worker:
 
 def shown(job: Job) -> dict[str, Any]:
     return {"uuid": job.uuid, "token": job.token, "name": job.name, "priority": int(job.priority),
-            "place": job._row.place, "sequence": job.sequence, "attempts": job.record.attempts, "max_attempts": job.max_attempts}  # fmt: skip
+            "place": job._row.place,
+            "sequence": job.sequence, "attempts": job.record.attempts, "max_attempts": job.max_attempts}  # fmt: skip
 
 
 def _one_of(items: Sequence[Any], pick: float) -> Any:
