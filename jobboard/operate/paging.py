@@ -25,7 +25,7 @@ MAX_READ = 5000
 #: How many are read for what is gathered.
 _MAX_GATHERED = 50_000
 _LARGEST_REQUEST = 500
-_NUMBERS = re.compile(r"-?\d{1,40}(?:\.\d{1,20})?(?:,-?\d{1,40}(?:\.\d{1,20})?){0,3}", re.ASCII)
+_NUMBERS = re.compile(r"-?\d{1,50}(?:\.\d{1,20})?(?:,-?\d{1,50}(?:\.\d{1,20})?){0,3}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
