@@ -60,7 +60,7 @@ def test_an_error_says_what_is_wrong_with_which_argument(board: JobBoard) -> Non
         board.post("a\nb")
     with pytest.raises(ValueError, match="not a uuid: '3f2a'; one looks like 0123"):
         board.get("3f2a")
-    with pytest.raises(ValueError, match="no state 'OPEN'; there are DELAYED, UNCLAIMED"):
+    with pytest.raises(ValueError, match="no state 'OPEN'; there are DELAYED, BLOCKED, UNCLAIMED"):
         board.iterjobs(states=["OPEN"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="no kind of event 'posted'; there are POSTED"):
         board.subscribe(print, ["posted"])  # type: ignore[list-item]

@@ -116,6 +116,11 @@ def migrate(board: JobBoard, span: Any) -> Any:
         return fetch("timedeltas", f"sqlite:///{folder}/jobs.db").migrate(span)
 
 
+def statements_of_migration(board: JobBoard, span: Any) -> list[str]:
+    with TemporaryDirectory() as folder:
+        return fetch("timedeltas", f"sqlite:///{folder}/jobs.db").statements_of_migration(span)
+
+
 def option(name: str) -> Call:
     return lambda board, span: getattr(client_of(fetch("timedeltas", "memory://timedeltas", **{name: span})), name)
 
@@ -226,6 +231,7 @@ TABLE: dict[str, Call] = {
     "JobBoard.abandon(delay)": abandon,
     "JobBoard.connect(timeout)": connect,
     "JobBoard.migrate(timeout)": migrate,
+    "JobBoard.statements_of_migration(timeout)": statements_of_migration,
     "JobBoard.wait(timeout)": lambda board, span: list(board.wait(_short(span), ["none"])),
     "Job.extend_expiry(seconds)": extend_expiry,
     "Job.wait(timeout)": lambda board, span: board.post("a").wait(_short(span)),
