@@ -118,7 +118,9 @@ def migrate(board: JobBoard, span: Any) -> Any:
 
 def statements_of_migration(board: JobBoard, span: Any) -> list[str]:
     with TemporaryDirectory() as folder:
-        return fetch("timedeltas", f"sqlite:///{folder}/jobs.db").statements_of_migration(span)
+        stored = fetch("timedeltas", f"sqlite:///{folder}/jobs.db")
+        stored.migrate()
+        return stored.statements_of_migration(span)
 
 
 def option(name: str) -> Call:
