@@ -17,7 +17,7 @@ from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable
 from jobboard.backends.etcd import EtcdBackend
-from jobboard.backends.etcd.clock import ServerClock
+from jobboard.backends.etcd.clock import ReplyClock
 from jobboard.backends.etcd.keys import moment_of, order_of
 from jobboard.backends.etcd.txn import MAX_OPS, delete, many
 from jobboard.testing import eventually
@@ -30,7 +30,7 @@ class Clocks:
 
     def __init__(self, ahead: float) -> None:
         self.time, self.ahead = random.random() * 1000, 1_700_000_000.0 + ahead
-        self.clock = ServerClock(lambda: self.time)
+        self.clock = ReplyClock(lambda: self.time)
 
     @property
     def servers(self) -> float:
@@ -41,11 +41,11 @@ class Clocks:
         self.time += there
         date = formatdate(int(self.servers), usegmt=True)
         self.time += back
-        self.clock.learn(date, sent, self.time)
+        self.clock.learn_date(date, sent, self.time)
 
     def check(self) -> float:
         """Assert that the server's time is within the bounds, and return how far these are apart."""
-        earliest, latest = self.clock.earliest(), self.clock.latest()
+        earliest, latest = self.clock.now(), self.clock.latest()
         assert earliest <= self.servers <= latest
         return latest - earliest
 
@@ -99,8 +99,8 @@ def test_a_server_whose_clock_was_set_is_followed() -> None:
 
 @pytest.mark.parametrize("date", [None, "", "yesterday"])
 def test_a_reply_without_a_date_teaches_nothing(date: str | None) -> None:
-    clock = ServerClock(lambda: 5.0)
-    clock.learn(date, 4.0, 5.0)
+    clock = ReplyClock(lambda: 5.0)
+    clock.learn_date(date, 4.0, 5.0)
     assert not clock.is_known
     assert clock.probe_in() is None
 
@@ -149,7 +149,7 @@ def test_a_client_that_waits_gets_to_know_the_time(harness: EtcdHarness, monkeyp
     assert isinstance(backend, EtcdBackend)
     clock = backend.http.clock
     board.subscribe(lambda event: None)
-    eventually(lambda: clock.latest() - clock.earliest() < 0.1, within=30)
+    eventually(lambda: clock.latest() - clock.now() < 0.1, within=30)
 
 
 def test_a_server_that_tells_no_time_is_refused(harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_server_that_tells_no_time_is_refused(harness: EtcdHarness, monkeypatc
     board.close()
     backend = board._backend
     assert isinstance(backend, EtcdBackend)
-    monkeypatch.setattr(ServerClock, "is_known", False)
+    monkeypatch.setattr(ReplyClock, "is_known", False)
     with pytest.raises(BoardUnavailable, match="header Date"):
         board.connect()
     monkeypatch.undo()

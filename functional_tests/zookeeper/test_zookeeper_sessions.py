@@ -137,7 +137,7 @@ def test_a_wait_ends_in_time_though_the_clock_of_the_server_is_set_back(harness:
     backend: Any = board._backend
     with board._client.waiter() as waiter:
         assert waiter.ready_in() is None
-        setting = threading.Timer(0.1, lambda: backend._clock.learn(0, time.monotonic(), time.monotonic()))
+        setting = threading.Timer(0.1, lambda: backend._clock.learn(0, 0.001, time.monotonic(), time.monotonic()))
         setting.start()
         began = time.monotonic()
         waiter.wait(0.3)

@@ -151,7 +151,7 @@ class Connection:
 
     def now(self) -> float:
         """Return the moment that the server's clock has certainly reached."""
-        return self.http.clock.earliest()
+        return self.http.clock.now()
 
     def latest(self) -> float:
         """Return the moment that the server's clock has certainly not passed: claims and delays last from here."""

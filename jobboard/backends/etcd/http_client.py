@@ -25,7 +25,7 @@ from etcd3gw.client import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 from urllib3.exceptions import HTTPError
 
-from jobboard.backends.etcd.clock import ServerClock, clock_of
+from jobboard.backends.etcd.clock import ReplyClock, clock_of
 from jobboard.backends.etcd.errors import (
     EndpointFailed,
     LoginExpired,
@@ -201,8 +201,8 @@ class HttpClient:
             session=session,
         )
 
-    def _on_reply(self, clock: ServerClock, date: str | None, sent: float, received: float) -> None:
-        clock.learn(date, sent, received)
+    def _on_reply(self, clock: ReplyClock, date: str | None, sent: float, received: float) -> None:
+        clock.learn_date(date, sent, received)
         if clock.is_known:
             self.clock = clock
 

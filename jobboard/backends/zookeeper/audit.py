@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from kazoo.exceptions import KazooException
 
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lifecycle import expire
 from jobboard.backends.rows import AuditFinding
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo
@@ -53,7 +53,7 @@ class Auditor:
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         listing: Listing,
         change_log: ChangeLogReader,
         reader: JobReader,

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient, KazooState
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import forward_roles, join_jobs
@@ -22,7 +23,6 @@ from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claim_selection import ClaimSelection
 from jobboard.backends.zookeeper.claiming import Claimer
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
 from jobboard.backends.zookeeper.entities import Entities
@@ -96,7 +96,7 @@ class ZooKeeperBackend(Backend):
     def _assemble(self) -> None:
         """Build the collaborators; they belong to one process."""
         self._pid = os.getpid()
-        layout, clock, listing, held = self._layout, Clock(), Listing(), HeldJobs()
+        layout, clock, listing, held = self._layout, ServerClock(), Listing(), HeldJobs()
         connection = Connection(self._settings, self._request_timeout, self._lent, self._acl, self._state_changed)
         sessions = Sessions(connection, layout, clock)
         reader = JobReader(connection, layout, sessions)

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claiming import Claimer
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout
@@ -44,7 +44,7 @@ class ClaimSelection:
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         listing: Listing,
         change_log: ChangeLogReader,
         reader: JobReader,

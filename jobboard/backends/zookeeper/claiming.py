@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from jobboard.backends import lifecycle
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import ClaimRequest, JobRow
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
@@ -29,7 +29,7 @@ class Claimer:
     def __init__(
         self,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         sessions: Sessions,
         transactions: Transactions,
         jobs: ReadModifyWrite,

@@ -9,10 +9,10 @@ from typing import Any
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from jobboard.backends.base import ENTITY_TTL
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, check_kinds, pack, unpack
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import check_moments
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo
@@ -25,7 +25,7 @@ from jobboard.errors import BoardUnavailable
 class Entities(EntityStore):
     """An entity's znode stays when the entity is gone, for operators to see; it names its client's presence."""
 
-    def __init__(self, connection: Connection, layout: Layout, clock: Clock, sessions: Sessions) -> None:
+    def __init__(self, connection: Connection, layout: Layout, clock: ServerClock, sessions: Sessions) -> None:
         self._connection, self._layout, self._clock, self._sessions = connection, layout, clock, sessions
 
     def put(self, entity: EntityRow, orders: str | None = None) -> bool:
@@ -36,7 +36,7 @@ class Entities(EntityStore):
         except KazooException as error:
             raise from_kazoo(self._connection.where, error) from None
         if stat is not None:
-            self._clock.learn(stat.mtime, sent_at, time.monotonic())
+            self._clock.learn(stat.mtime / 1000, 0.001, sent_at, time.monotonic())
         return True
 
     def _set_or_create(self, path: str, data: bytes) -> Any:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from kazoo.client import KazooState
 
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.listeners import Listener
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import LoggedChange
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
@@ -33,7 +33,7 @@ class ChangeNotifier:
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         sessions: Sessions,
         listing: Listing,
         change_log: ChangeLogReader,

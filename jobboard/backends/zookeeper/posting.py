@@ -8,9 +8,9 @@ from itertools import count
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -34,7 +34,7 @@ _Step = tuple[PostOutcome, StoredJob]
 class Plan:
     """The postings of a batch, and the jobs that their uuids and keys lead to."""
 
-    def __init__(self, rows: Sequence[NewJob], clock: Clock) -> None:
+    def __init__(self, rows: Sequence[NewJob], clock: ServerClock) -> None:
         self.rows = rows
         self.by_uuid: dict[str, StoredJob] = {}
         self.by_key: dict[tuple[str, str], StoredJob] = {}
@@ -69,7 +69,7 @@ class Poster:
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         reader: JobReader,
         transactions: Transactions,
         jobs: ReadModifyWrite,

@@ -12,10 +12,10 @@ from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.cache import LruCache
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -102,7 +102,7 @@ class ReadModifyWrite:
         reader: JobReader,
         transactions: Transactions,
         sessions: Sessions,
-        clock: Clock,
+        clock: ServerClock,
         held: HeldJobs,
     ) -> None:
         self._connection, self._layout = connection, layout

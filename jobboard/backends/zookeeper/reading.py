@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.ordered import numbers_by_name
 from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -36,7 +36,7 @@ class BoardReader:
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         listing: Listing,
         change_log: ChangeLogReader,
         reader: JobReader,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, pack
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
@@ -35,7 +35,7 @@ class Schedules(ScheduleStore):
         self,
         connection: Connection,
         layout: Layout,
-        clock: Clock,
+        clock: ServerClock,
         listing: Listing,
         change_log: ChangeLogReader,
         transactions: Transactions,

@@ -7,7 +7,7 @@ import time
 import uuid as uuids
 from collections.abc import Sequence
 
-from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
 from jobboard.backends.zookeeper.layout import Layout
@@ -23,7 +23,7 @@ class Sessions:
     even this client.
     """
 
-    def __init__(self, connection: Connection, layout: Layout, clock: Clock) -> None:
+    def __init__(self, connection: Connection, layout: Layout, clock: ServerClock) -> None:
         self._connection, self._layout, self._clock = connection, layout, clock
         self._making = threading.Lock()
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class Sessions:
         if fault is not None:
             raise refused(self._connection.where, fault[1])
         stat: Stat = answers[1]
-        self._clock.learn(stat.mtime, sent, time.monotonic())
+        self._clock.learn(stat.mtime / 1000, 0.001, sent, time.monotonic())
         with self._lock:
             self._mine = (id, stat.ephemeralOwner)
             self._known |= {id}

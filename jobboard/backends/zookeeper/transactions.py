@@ -7,9 +7,9 @@ import uuid as uuids
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import Change
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.codec import pack_posting
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
@@ -97,7 +97,7 @@ class SentTransaction:
 class Transactions:
     """Every transaction that changes jobs or schedules goes through here."""
 
-    def __init__(self, connection: Connection, layout: Layout, change_log: ChangeLogReader, clock: Clock) -> None:
+    def __init__(self, connection: Connection, layout: Layout, change_log: ChangeLogReader, clock: ServerClock) -> None:
         self._connection, self._layout, self._change_log, self._clock = connection, layout, change_log, clock
         #: Parent znodes that are known to exist.
         self._parents: set[str] = set()
@@ -183,7 +183,7 @@ class Transactions:
             self._delete_written_ahead(transaction.ahead)
             raise self._refusal(transaction, transaction.paths[fault[0]], fault[1])
         stat: Stat = answers[transaction.sets[0]]
-        self._clock.learn(stat.mtime, sent.sent_at, time.monotonic())
+        self._clock.learn(stat.mtime / 1000, 0.001, sent.sent_at, time.monotonic())
         for place, job, is_new in transaction.written:
             job.learn_write(stat._replace(version=0) if is_new else answers[place], is_new=is_new)
         if transaction.ready is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.clock import Clock
 from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
@@ -19,7 +19,7 @@ class Upkeep:
 
     def __init__(
         self,
-        clock: Clock,
+        clock: ServerClock,
         sessions: Sessions,
         listing: Listing,
         change_log: ChangeLogReader,

@@ -1,16 +1,16 @@
-"""How a ZooKeeper board estimates the server's clock."""
+"""How the boards on etcd and ZooKeeper estimate the clock of a server."""
 
 from __future__ import annotations
 
 import time
 
-from jobboard.backends.zookeeper.clock import Clock
+from jobboard.backends.kv.clock import ServerClock
 
 
 def test_the_true_moment_is_never_before_now_and_never_after_the_slack() -> None:
-    clock, here = Clock(), time.monotonic()
+    clock, here = ServerClock(), time.monotonic()
     # It was made at any moment in between; and whole milliseconds are shown, cut off.
-    clock.learn(1_000_000, here - 0.4, here)
+    clock.learn(1000, 0.001, here - 0.4, here)
     before, now, after = time.monotonic() - here, clock.now(), time.monotonic() - here
     # But for the rounding of numbers.
     assert now <= 1000 + after + 1e-6
@@ -18,34 +18,34 @@ def test_the_true_moment_is_never_before_now_and_never_after_the_slack() -> None
 
 
 def test_a_closer_look_does_not_set_the_clock_back() -> None:
-    clock, here = Clock(), time.monotonic()
-    clock.learn(1_000_000, here - 0.4, here)
+    clock, here = ServerClock(), time.monotonic()
+    clock.learn(1000, 0.001, here - 0.4, here)
     before = clock.now()
     assert 999.9 < before < 1010
     # The true moment was 0.1 s less than the middle of the first look.
-    clock.learn(1_000_000, here - 0.1, here)
+    clock.learn(1000, 0.001, here - 0.1, here)
     assert clock.now() >= before
 
 
 def test_a_server_whose_clock_was_set_back_is_believed() -> None:
-    clock, here = Clock(), time.monotonic()
-    clock.learn(1_000_000, here, here)
+    clock, here = ServerClock(), time.monotonic()
+    clock.learn(1000, 0.001, here, here)
     assert clock.now() >= 999.9
-    clock.learn(900_000, here, here)
+    clock.learn(900, 0.001, here, here)
     assert 899.9 <= clock.now() < 999
 
 
 def test_a_slow_request_does_not_replace_a_closer_look_of_long_ago() -> None:
-    clock, here = Clock(), time.monotonic()
-    clock.learn(1_000_000, here - 100, here - 100)
+    clock, here = ServerClock(), time.monotonic()
+    clock.learn(1000, 0.001, here - 100, here - 100)
     # It was on its way for eight seconds, and was made at the end of them.
-    clock.learn(1_100_000, here - 8, here)
+    clock.learn(1100, 0.001, here - 8, here)
     assert clock.now() + clock.slack < 1100 + (time.monotonic() - here) + 0.2
 
 
 def test_a_look_that_is_about_as_close_replaces_one_of_long_ago() -> None:
-    clock, here = Clock(), time.monotonic()
-    clock.learn(1_000_000, here - 100, here - 100)
+    clock, here = ServerClock(), time.monotonic()
+    clock.learn(1000, 0.001, here - 100, here - 100)
     # Meanwhile the clocks have drifted apart.
-    clock.learn(1_100_030, here - 0.05, here)
+    clock.learn(1100.03, 0.001, here - 0.05, here)
     assert clock.now() > 1100.02
