@@ -415,6 +415,12 @@ class ScheduleStep:
     postings: tuple[NewJob, ...] = ()
     events: tuple[ScheduleEvent, ...] = ()
 
+    def verdict(self, stored: str | None) -> Verdict:
+        """Return what becomes of it if this is the stored version (None: no schedule); DONE: it can be taken."""
+        if stored == (None if self.row is None else self.row.version):
+            return Verdict.REPEATED
+        return Verdict.DONE if stored == self.after else Verdict.LOST
+
 
 @dataclass(frozen=True, slots=True)
 class DueSchedules:

@@ -39,6 +39,7 @@ class Schedules(ScheduleStore):
         self._seen: LruCache[tuple[ScheduleRow, int]] = LruCache(10_000)
 
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        """Take one step after the other, since their jobs are posted in this order."""
         verdicts: list[Verdict] = []
         with after_a_change(lambda: Verdict.DONE in verdicts):
             for step in steps:
@@ -46,28 +47,26 @@ class Schedules(ScheduleStore):
         return verdicts
 
     def _step(self, step: ScheduleStep) -> Verdict:
-        keys = self._keys
-        key = keys.schedule(step.id)
-        existing, tries, deadline = Existing(), 0, Deadline(CHANGE_TIMEOUT)
-        guess = self._guess(step)
-        while True:
-            if guess is None:
-                stored = self._connection.read([get(key)])[0].first
-                old = None if stored is None else self._schedule_of(stored)
-                revision = 0 if stored is None else stored.modified
-            else:
-                (old, revision), guess = guess, None
-            version = None if old is None else old.version
-            if version == (None if step.row is None else step.row.version):
-                return Verdict.REPEATED
-            if version != step.after:
-                return Verdict.LOST
-            if self._write(step, old, revision, existing, tries):
-                return Verdict.DONE
-            self._seen.forget(step.id)
+        deadline, tries = Deadline(CHANGE_TIMEOUT), 0
+        while (verdict := self._take(step, tries)) is None:
             tries += 1
-            existing = self._posting.existing(step.postings)
             deadline.check(f"the schedule {step.id!r} changes all the time")
+        return verdict
+
+    def _take(self, step: ScheduleStep, tries: int) -> Verdict | None:
+        """Take a step if its schedule allows it; None, and nothing is done, if the board is not as it assumed."""
+        old, revision = (None if tries else self._guess(step)) or self._read(step.id)
+        verdict = step.verdict(None if old is None else old.version)
+        if verdict is Verdict.DONE:
+            existing = self._posting.existing(step.postings) if tries else Existing()
+            if not self._write(step, old, revision, existing, tries):
+                self._seen.forget(step.id)
+                return None
+        return verdict
+
+    def _read(self, id: str) -> tuple[ScheduleRow | None, int]:
+        stored = self._connection.read([get(self._keys.schedule(id))])[0].first
+        return (None, 0) if stored is None else (self._schedule_of(stored), stored.modified)
 
     def _guess(self, step: ScheduleStep) -> tuple[ScheduleRow | None, int] | None:
         """Return what the step assumes, if this client knows it: that saves a read unless the schedule has changed."""
@@ -134,15 +133,13 @@ class Schedules(ScheduleStore):
     def _rewrite_place(self, place: KeyValue) -> None:
         """Write the entry of a schedule in the queue anew, since it can't be read."""
         keys, id = self._keys, self._id_of(place.key)
-        stored = self._connection.read([get(keys.schedule(id))])[0].first
+        row, revision = self._read(id)
         steps = [delete(place.key)]
-        if stored is not None:
-            row = self._schedule_of(stored)
+        if row is not None:
             at = keys.due_at(row.next_at, id)
             # Both keys are written, so that they have one revision again.
-            steps = [put(stored.key, _packed(row)), put(at, _in_queue(row))]
+            steps = [put(keys.schedule(id), _packed(row)), put(at, _in_queue(row))]
             steps += [delete(place.key)] if at != place.key else []
-        revision = 0 if stored is None else stored.modified
         unchanged = [modified_at(place.key, place.modified), modified_at(keys.schedule(id), revision)]
         self._connection.send(Txn(unchanged, steps))
 
@@ -152,7 +149,7 @@ class Schedules(ScheduleStore):
 
     def _readable(self, kv: KeyValue) -> ScheduleRow | None:
         """Read a schedule; None if it can't be read, or does not belong to its key."""
-        row = _read(kv)
+        row = _row_in(kv)
         return row if row is not None and row.id == self._id_of(kv.key) else None
 
     def _id_of(self, key: bytes) -> str:
@@ -191,7 +188,7 @@ def _is_due(row: ScheduleRow, now: float) -> bool:
     return row.next_at is not None and row.next_at <= now
 
 
-def _read(kv: KeyValue) -> ScheduleRow | None:
+def _row_in(kv: KeyValue) -> ScheduleRow | None:
     try:
         return ScheduleRow(*items_of(kv.value, (TEXT, TEXT, NUMBER_OR_NONE, BYTES))[0])
     except ValueError:

@@ -33,17 +33,15 @@ class Schedules(ScheduleStore):
 
     def _take(self, step: ScheduleStep, now: float) -> Verdict:
         stored = self._store.schedules.get(step.id)
-        version = None if stored is None else stored.version
-        if version == (None if step.row is None else step.row.version):
-            return Verdict.REPEATED
-        if version != step.after:
-            return Verdict.LOST
+        verdict = step.verdict(None if stored is None else stored.version)
+        if verdict is not Verdict.DONE:
+            return verdict
         self._jobs.post(step.postings)
         self._put_schedule(stored, step.row)
         for told in step.events:
             event = JobEvent(told.kind, told.uuid, told.name, told.who, None, moment(now), told.reason)
             self._store.tell(event)
-        return Verdict.DONE
+        return verdict
 
     def _put_schedule(self, old: ScheduleRow | None, new: ScheduleRow | None) -> None:
         store = self._store

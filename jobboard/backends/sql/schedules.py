@@ -76,13 +76,10 @@ class _Steps:
         return verdicts
 
     def _verdict_on(self, step: ScheduleStep) -> Verdict:
-        version, new = self._versions.get(step.id), None if step.row is None else step.row.version
-        if version == new:
-            return Verdict.REPEATED
-        if version != step.after:
-            return Verdict.LOST
-        self._versions[step.id] = new
-        return Verdict.DONE
+        verdict = step.verdict(self._versions.get(step.id))
+        if verdict is Verdict.DONE:
+            self._versions[step.id] = None if step.row is None else step.row.version
+        return verdict
 
     def _post(self, taken: list[ScheduleStep]) -> None:
         postings = [new for step in taken for new in step.postings]

@@ -32,7 +32,6 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.maintenance import Maintenance
 from jobboard.backends.zookeeper.notifier import ChangeNotifier
 from jobboard.backends.zookeeper.options import OPTIONS, access, client_settings
-from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.reading import BoardReader
@@ -105,9 +104,11 @@ class ZooKeeperBackend(Backend):
         jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held)
         entities = Entities(connection, layout, clock, sessions)
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
-        pauses = Pauses(connection, layout, transactions, listing, change_log)
+        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        books = Books(connection, layout, transactions, jobs)
+        maintenance = Maintenance(connection, layout, transactions, listing, change_log, upkeep, auditor, books)
         self._seen = seen = dict[str, StoredJob]()
-        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, pauses, seen)
+        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, maintenance, seen)
         poster = Poster(connection, layout, clock, reader, transactions, jobs)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log = change_log
@@ -117,14 +118,12 @@ class ZooKeeperBackend(Backend):
         self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
         board_reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
-        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
-        books = Books(connection, layout, transactions, jobs)
         self._in_roles = {
             "jobs": join_jobs(poster, renewals, changes, claimer, self._selection, board_reader),
             "schedules": schedules,
             "entities": entities,
             "books": books,
-            "maintenance": Maintenance(connection, pauses, upkeep, auditor, books),
+            "maintenance": maintenance,
         }
         self._notifier = ChangeNotifier(
             connection, layout, clock, sessions, listing, change_log, held, upkeep, self.board

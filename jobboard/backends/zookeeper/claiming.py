@@ -9,7 +9,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.pauses import Pauses
+from jobboard.backends.zookeeper.maintenance import Maintenance
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import THIS, StoredJob
@@ -34,22 +34,22 @@ class Claimer:
         transactions: Transactions,
         jobs: ReadModifyWrite,
         held: HeldJobs,
-        pauses: Pauses,
+        maintenance: Maintenance,
         seen: dict[str, StoredJob],
     ) -> None:
         self._layout, self._clock, self._sessions, self._transactions = layout, clock, sessions, transactions
-        self._jobs, self._held, self._pauses, self._seen = jobs, held, pauses, seen
+        self._jobs, self._held, self._maintenance, self._seen = jobs, held, maintenance, seen
 
     def claim(self, uuid: str, request: ClaimRequest) -> JobRow | None:
         # The transaction makes sure that the job and the pauses are still as this client saw them last.
-        job, pauses = self._seen.pop(uuid, None), self._pauses.known()
+        job, pauses = self._seen.pop(uuid, None), self._maintenance.known_paused()
         for _ in range(MAX_RETRIES):
             if job is None:
                 (job,) = self._jobs.current([uuid])
             if job is None or job.is_hidden(self._clock.now()):
                 return None
             if job.state is JobState.UNCLAIMED and not lifecycle.is_claimable(job, pauses.names):
-                pauses = self._pauses.read()
+                pauses = self._maintenance.read_paused()
             if not lifecycle.is_claimable(job, pauses.names):
                 return job.copy()
             try:
@@ -58,7 +58,7 @@ class Claimer:
             except Conflict as conflict:
                 job = None
                 if conflict.path == self._layout.paused:
-                    pauses = self._pauses.read()
+                    pauses = self._maintenance.read_paused()
         raise BoardUnavailable("others change this job faster than this client can")
 
     def claim_all(

@@ -55,7 +55,7 @@ class Schedules(ScheduleStore):
         with after_a_change(lambda: sent):
             deletions, found = self._read_counted([step.id for step in steps])
             for step, stored in zip(steps, found, strict=True):
-                verdict = _verdict(step, stored)
+                verdict = step.verdict(None if stored is None else decode_schedule(stored.data)[0])
                 if verdict is Verdict.DONE:
                     sent.append((step, self._send(step, stored, deletions, plan)))
                 else:
@@ -128,15 +128,5 @@ class Schedules(ScheduleStore):
         return SchedulePage([row for row in rows if row], places[-1] if len(places) == size else None)
 
 
-def _verdict(step: ScheduleStep, stored: Data | None) -> Verdict:
-    """Return what becomes of a step from what is stored; DONE if it can be taken."""
-    version = None if stored is None else decode_schedule(stored.data)[0]
-    if version == (None if step.row is None else step.row.version):
-        return Verdict.REPEATED
-    return Verdict.DONE if version == step.after else Verdict.LOST
-
-
 def _schedule(id: str, data: Data | None) -> ScheduleRow | None:
-    if data is None:
-        return None
-    return ScheduleRow(id, *decode_schedule(data.data))
+    return None if data is None else ScheduleRow(id, *decode_schedule(data.data))
