@@ -16,7 +16,7 @@ from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo
 from jobboard.backends.zookeeper.job_reader import JobReader
-from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
 from jobboard.backends.zookeeper.requests import Data
@@ -24,8 +24,6 @@ from jobboard.backends.zookeeper.stored_job import NO_VALUE, Newer, StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
-
-MAX_READS = 500
 
 #: A blob that is younger, in seconds, may belong to a post or an end that is under way.
 MIN_BLOB_AGE = 60.0
@@ -75,7 +73,8 @@ class Auditor:
         ]
 
     def _suspects(self) -> list[_Suspect]:
-        found = dict(self._all_jobs())
+        uuids = [last_part(path) for bucket in self._children([self._layout.jobs]) for path in self._children([bucket])]
+        found = dict(zip(uuids, self._reader.read(uuids), strict=True))
         jobs = {uuid: job for uuid, job in found.items() if isinstance(job, StoredJob)}
         newer = {uuid for uuid, job in found.items() if isinstance(job, Newer)}
         # Read after the jobs, the log tells of every write that they were read from.
@@ -87,30 +86,11 @@ class Auditor:
             *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
         ]
 
-    def _all_jobs(self) -> Iterator[tuple[str, StoredJob | Newer | str | None]]:
-        uuids = [name for path in self._children([self._layout.jobs]) for name in self._children([path])]
-        names = [path.rpartition("/")[2] for path in uuids]
-        for start in range(0, len(names), MAX_READS):
-            part = names[start : start + MAX_READS]
-            yield from zip(part, self._reader.read(part), strict=True)
-
     def _children(self, paths: Sequence[str]) -> list[str]:
-        if not paths:
-            return []
-        request = self._connection.new_read()
-        for path in paths:
-            request.children(path)
-        found = self._connection.read(request, is_fresh=False)
-        return [f"{path}/{name}" for path, names in zip(paths, found, strict=True) for name in names or ()]
+        return self._connection.children(paths, is_fresh=False)
 
     def _data(self, paths: Sequence[str]) -> dict[str, Data]:
-        found: dict[str, Data] = {}
-        for start in range(0, len(paths), MAX_READS):
-            part = paths[start : start + MAX_READS]
-            for path, data in zip(part, self._connection.read_many(part, is_fresh=False), strict=True):
-                if data is not None:
-                    found[path] = data
-        return found
+        return dict(self._connection.existing(paths, is_fresh=False))
 
     # -- what is wrong ---------------------------------------------------------------------------------------------
 
@@ -142,7 +122,7 @@ class Auditor:
                     yield _Suspect(job.uuid, "its key leads to another job, or nowhere", (job.zxid, zxid), path)
         for path, (uuid, zxid) in held.items():
             if path not in known and uuid not in newer:
-                problem = f"the key {path.rpartition('/')[2]} leads to {uuid}, which is not live or does not have it"
+                problem = f"the key {last_part(path)} leads to {uuid}, which is not live or does not have it"
                 yield _Suspect(None, problem, (zxid,), path)
 
     def _of_blobs(self, jobs: dict[str, StoredJob]) -> Iterator[_Suspect]:

@@ -7,16 +7,15 @@ book that was destroyed belong to none from that moment on, although deleting th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobboard.backends.kv.codec import BYTES, TEXT, check_kinds, pack, unpack
+from jobboard.backends.kv.codec import BYTES, TEXT, check_kinds, items_of, pack
 from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import AuditFinding, BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
-from jobboard.backends.zookeeper.job_reader import MAX_READS
-from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, Data, Multi, fault_in
 from jobboard.backends.zookeeper.transactions import Transactions
@@ -138,50 +137,33 @@ class Books(BookStore):
             if book is None or book.generation is None:
                 return None if book is None else BookPart(book.row, [], None)
             entries = self._layout.entries_of(uuid, book.generation)
-            names = sorted(name for name in self._children([entries])[0] if cursor is None or name > cursor)
-            part = names[:size]
-            *found, last = self._connection.read_many([*(f"{entries}/{name}" for name in part), book.path])
+            paths = sorted(self._connection.children([entries]))
+            part = [path for path in paths if cursor is None or last_part(path) > cursor][:size]
+            *found, last = self._connection.read_many([*part, book.path])
             if last is not None and last.stat.mzxid == book.data.stat.mzxid:
                 read = [_decoded_entry(uuid, data) for data in found if data is not None]
-                return BookPart(book.row, read, part[-1] if len(names) > size else None)
+                return BookPart(book.row, read, last_part(part[-1]) if part and part[-1] != paths[-1] else None)
         raise BoardUnavailable("others save this book faster than this client can read it")
 
     def page(self, cursor: object | None, size: int) -> BookPage:
         """Return the books of as many buckets as fill the page; those of earlier versions come first."""
         layout, bucket = self._layout, int(str(cursor or 0))
-        paths = [] if bucket else self._old_books()
+        old = [] if bucket else self._connection.children([layout.books])
+        paths = [path for path in old if path not in layout.book_buckets]
         while bucket < len(layout.book_buckets):
-            buckets = layout.book_buckets[bucket : bucket + _BUCKETS_AT_ONCE]
+            paths += self._connection.children(layout.book_buckets[bucket : bucket + _BUCKETS_AT_ONCE])
             bucket += _BUCKETS_AT_ONCE
-            found = zip(buckets, self._children(buckets), strict=True)
-            paths += [f"{path}/{uuid}" for path, uuids in found for uuid in uuids]
             if len(paths) >= size:
                 break
-        rows = [_shown(path.rpartition("/")[2], path, data) for path, data in self._data(paths)]
+        rows = [_shown(path, data) for path, data in self._connection.existing(paths)]
         return BookPage(rows, bucket if bucket < len(layout.book_buckets) else None)
-
-    def _old_books(self) -> list[str]:
-        paths = [f"{self._layout.books}/{name}" for name in self._children([self._layout.books])[0]]
-        return [path for path in paths if path not in self._layout.book_buckets]
-
-    def _children(self, paths: Sequence[str]) -> list[list[str]]:
-        request = self._connection.new_read()
-        for path in paths:
-            request.children(path)
-        return [names or [] for names in self._connection.read(request)]
-
-    def _data(self, paths: Sequence[str]) -> Iterator[tuple[str, Data]]:
-        for start in range(0, len(paths), MAX_READS):
-            part = paths[start : start + MAX_READS]
-            found = zip(part, self._connection.read_many(part), strict=True)
-            yield from ((path, data) for path, data in found if data is not None)
 
     # -- destroy ---------------------------------------------------------------------------------------------------
 
     def destroy(self, uuid: str) -> bool:
         places = [self._layout.book(uuid), self._layout.old_book(uuid)]
         for _ in range(MAX_RETRIES):
-            there = list(self._data(places))
+            there = list(self._connection.existing(places))
             if not there:
                 # An earlier try may have deleted it, and lost the reply.
                 self._delete_known_entries(uuid)
@@ -206,7 +188,7 @@ class Books(BookStore):
 
     def _delete_entries(self, path: str) -> bool:
         """Delete the entries of a generation whose book is gone; no client adds to it."""
-        paths = [*(f"{path}/{name}" for name in self._children([path])[0]), path]
+        paths = [*self._connection.children([path]), path]
         is_done = False
         for start in range(0, len(paths), _MAX_DELETED):
             request = self._connection.new_write()
@@ -237,24 +219,24 @@ class Books(BookStore):
 
     def _orphans(self, bucket: int) -> list[str]:
         """Return the generations in some buckets whose book is gone; books are read later than their generations."""
-        buckets = self._layout.entry_buckets[bucket : bucket + _BUCKETS_AT_ONCE]
-        names = zip(buckets, self._children(buckets), strict=True)
-        found = [(f"{path}/{name}", *name.partition(".")[::2]) for path, there in names for name in there]
+        paths = self._connection.children(self._layout.entry_buckets[bucket : bucket + _BUCKETS_AT_ONCE])
+        found = [(path, *last_part(path).partition(".")[::2]) for path in paths]
         places = {self._layout.book(uuid) for _, uuid, _ in found}
-        generations = {path: _generation_of(data) for path, data in self._data(sorted(places))}
+        generations = {path: _generation_of(data) for path, data in self._connection.existing(sorted(places))}
         return [path for path, uuid, generation in found if generations.get(self._layout.book(uuid)) != generation]
 
 
 def _decoded(uuid: str, path: str, data: Data) -> StoredBook:
     try:
-        version, body, *rest = unpack(data.data)
-        check_kinds([version, body, *rest], [TEXT, BYTES, TEXT][: 2 + len(rest)])
-    except (ValueError, TypeError):
+        (version, body), rest = items_of(data.data, [TEXT, BYTES])
+        check_kinds(rest, [TEXT][: len(rest)])
+    except ValueError:
         raise BoardUnavailable(f"logbook {uuid} can't be decoded; destroy_book() removes it") from None
     return StoredBook(BookRow(uuid, version, body), rest[0] if rest else None, path, data)
 
 
-def _shown(uuid: str, path: str, data: Data) -> BookRow:
+def _shown(path: str, data: Data) -> BookRow:
+    uuid = last_part(path)
     try:
         return _decoded(uuid, path, data).row
     except BoardUnavailable:
@@ -270,8 +252,7 @@ def _generation_of(data: Data) -> str | None:
 
 def _decoded_entry(uuid: str, data: Data) -> tuple[str, bytes]:
     try:
-        parts = unpack(data.data)
-        check_kinds(parts, [TEXT, BYTES])
-        return parts[0], parts[1]
-    except (ValueError, TypeError):
+        (name, value), _ = items_of(data.data, [TEXT, BYTES])
+        return name, value
+    except ValueError:
         raise BoardUnavailable(f"an entry of logbook {uuid} can't be decoded; destroy_book() removes it") from None

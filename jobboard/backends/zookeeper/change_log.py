@@ -13,7 +13,7 @@ from jobboard.backends.zookeeper.codec import paused_names, posting_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.kazoo_internals import Pending
-from jobboard.backends.zookeeper.layout import Layout, change_name
+from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.listing_loader import ListingLoader
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
@@ -306,10 +306,8 @@ class ChangeLogReader:
 
     def _find_log(self) -> None:
         """Find the log that is in use now, after the former one was deleted."""
-        request = self._connection.new_read()
-        request.children(self._layout.logs)
-        (generations,) = self._connection.read(request)
-        numbers = sorted(int(name) for name in generations or () if name.isdecimal())
+        names = map(last_part, self._connection.children([self._layout.logs]))
+        numbers = sorted(int(name) for name in names if name.isdecimal())
         if not numbers:
             raise BoardUnavailable(
                 f"{self._layout.logs} is missing; was the board deleted? close() and connect() again"
@@ -352,11 +350,8 @@ class ChangeLogReader:
         (log,) = self._connection.read_many([self.path], is_fresh=False)
         if log is None or log.stat.numChildren <= KEPT + 16 * BLOCK:
             return
-        request = self._connection.new_read()
-        request.children(self.path)
-        (names,) = self._connection.read(request, is_fresh=False)
-        old = sorted(names or ())[: -(KEPT + 2 * BLOCK)]
-        for name in old[:1000]:
+        old = sorted(self._connection.children([self.path], is_fresh=False))[: -(KEPT + 2 * BLOCK)]
+        for path in old[:1000]:
             deletion = self._connection.new_write()
-            deletion.delete(f"{self.path}/{name}")
+            deletion.delete(path)
             self._connection.send(deletion)

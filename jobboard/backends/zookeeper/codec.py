@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobboard.backends.kv.codec import BYTES, LIST, TEXT, TEXT_OR_NONE, check_kinds, pack, unpack
+from jobboard.backends.kv.codec import BYTES, LIST, TEXT, TEXT_OR_NONE, check_kinds, items_of, pack, unpack
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.errors import BoardUnavailable
 
@@ -29,11 +29,9 @@ def posting_in(ready: Data) -> tuple[str, Data] | None:
     if not ready.data:
         return None
     try:
-        parts = unpack(ready.data)
-        check_kinds(parts, [TEXT, BYTES])
-    except (ValueError, TypeError):
+        (uuid, record), _ = items_of(ready.data, [TEXT, BYTES])
+    except ValueError:
         return None
-    uuid, record = parts
     zxid, at = ready.stat.mzxid, ready.stat.mtime
     return uuid, Data(record, Stat(zxid, zxid, at, at, 0, 0, 0, 0, len(record), 0, zxid))
 

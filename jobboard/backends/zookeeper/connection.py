@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
@@ -19,7 +19,7 @@ from jobboard.backends.timelimit import seconds_left, time_limit
 from jobboard.backends.zookeeper.errors import from_kazoo, no_reply, refused, unreachable
 from jobboard.backends.zookeeper.handler import Handler
 from jobboard.backends.zookeeper.kazoo_internals import KazooInternals, Pending
-from jobboard.backends.zookeeper.requests import Multi, MultiRead, fault_in
+from jobboard.backends.zookeeper.requests import Data, Multi, MultiRead, fault_in
 from jobboard.errors import BoardUnavailable, TooLarge
 from jobboard.interrupts import is_of_signal_handler
 
@@ -27,6 +27,9 @@ logger = logging.getLogger("jobboard.zookeeper")
 
 #: Larger requests break the connection (the server's ``jute.maxbuffer``, 1 MB by default).
 MAX_REQUEST = 1_040_000
+
+#: How many znodes one request reads at most.
+MAX_READS = 500
 
 #: For how many seconds the server's answer to the end of a session is waited for; and for how many more kazoo's thread,
 #: once the connection is broken.
@@ -299,6 +302,23 @@ class Connection:
         for path in paths:
             request.get(path)
         return self.read(request, is_fresh=is_fresh)
+
+    def existing(self, paths: Sequence[str], *, is_fresh: bool = True) -> Iterator[tuple[str, Data]]:
+        """Iterate over those of many paths that exist, and their data; some hundred are read by one request."""
+        for start in range(0, len(paths), MAX_READS):
+            part = paths[start : start + MAX_READS]
+            found = zip(part, self.read_many(part, is_fresh=is_fresh), strict=True)
+            yield from ((path, data) for path, data in found if data is not None)
+
+    def children(self, paths: Sequence[str], *, is_fresh: bool = True) -> list[str]:
+        """Return the paths of all children of these znodes, by one request; what is not there has none."""
+        if not paths:
+            return []
+        request = self.new_read()
+        for path in paths:
+            request.children(path)
+        found = zip(paths, self.read(request, is_fresh=is_fresh), strict=True)
+        return [f"{path}/{name}" for path, names in found for name in names or ()]
 
     def catch_up(self) -> Pending | None:
         """Ask the server to know all that any client has done by now, before the next request; None if it need not."""

@@ -10,7 +10,7 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.kv.clock import ServerClock
-from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, check_kinds, pack, unpack
+from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.codec import check_moments
@@ -56,32 +56,26 @@ class Entities(EntityStore):
         return [entity for _, entity in self._read()]
 
     def _read(self) -> list[tuple[str, EntityRow]]:
-        """Return the entities that exist and existed, with the names of their znodes."""
-        request = self._connection.new_read()
-        request.children(self._layout.entities)
-        (names,) = self._connection.read(request)
-        if names is None:
-            raise BoardUnavailable(f"{self._layout.entities} is missing; was the board deleted?")
-        names = sorted(names)
-        paths = [f"{self._layout.entities}/{name}" for name in names]
+        """Return the entities that exist and existed, with the paths of their znodes."""
+        paths = sorted(self._connection.children([self._layout.entities]))
         sessions, *found = self._connection.read_many([self._layout.sessions, *paths], is_fresh=False)
-        if sessions is not None and not self._sessions.are_known_at(sessions.stat):
+        if sessions is None:
+            raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
+        if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         now = self._clock.now()
         return [
-            (name, entity)
-            for name, data in zip(names, found, strict=True)
+            (path, entity)
+            for path, data in zip(paths, found, strict=True)
             if data is not None and (entity := self._decode(data, now)) is not None
         ]
 
     def _decode(self, data: Data, now: float) -> EntityRow | None:
         try:
-            parts = unpack(data.data)
-            check_kinds(parts, [TEXT, TEXT, BYTES, NUMBER, TEXT])
-            check_moments(parts[3])
-        except (ValueError, TypeError):
+            (kind, name, body, ttl, presence), _ = items_of(data.data, [TEXT, TEXT, BYTES, NUMBER, TEXT])
+            check_moments(ttl)
+        except ValueError:
             return None
-        kind, name, body, ttl, presence = parts
         seen = data.stat.mtime / 1000
         entity = EntityRow(kind, name, body, ttl, seen, seen + ttl - now)
         if self._sessions.is_present(presence):
@@ -91,7 +85,7 @@ class Entities(EntityStore):
 
     def forget(self, limit: int) -> int:
         """Delete up to ``limit`` entities whose time to be listed is over; returns how many it were."""
-        gone = [name for name, entity in self._read() if entity.expires_in <= -ENTITY_TTL][: max(0, limit)]
-        for name in gone:
-            self._connection.delete(f"{self._layout.entities}/{name}")
+        gone = [path for path, entity in self._read() if entity.expires_in <= -ENTITY_TTL][: max(0, limit)]
+        for path in gone:
+            self._connection.delete(path)
         return len(gone)

@@ -125,6 +125,10 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def last_part(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 def change_name(number: int) -> str:
     """Return the name that the server gives to the sequential znode of this number."""
     return f"c-{number:010d}"

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from jobboard.backends.zookeeper.changes import listed
-from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.connection import MAX_READS, Connection
+from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.schedule_index import decode_schedule
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode
-
-MAX_READS = 500
 
 
 class ListingLoader:
@@ -29,12 +27,8 @@ class ListingLoader:
             self._load_schedules(names)
 
     def _names_in(self, folder: str, buckets: Sequence[str]) -> Iterator[list[str]]:
-        if not buckets:
-            return
-        request = self._connection.new_read()
-        for bucket in buckets:
-            request.children(f"{folder}/{bucket}")
-        names = [name for part in self._connection.read(request, is_fresh=False) for name in part or ()]
+        paths = self._connection.children([f"{folder}/{bucket}" for bucket in buckets], is_fresh=False)
+        names = list(map(last_part, paths))
         for start in range(0, len(names), MAX_READS):
             yield names[start : start + MAX_READS]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobboard.backends import roles
-from jobboard.backends.kv.codec import LIST, MAX_HISTORY_REASON, TEXT_OR_NONE, WHOLE, Kind, check_kinds, pack, unpack
+from jobboard.backends.kv.codec import LIST, MAX_HISTORY_REASON, TEXT_OR_NONE, WHOLE, Kind, check_kinds, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import AuditFinding, Holder, Pause
 from jobboard.backends.zookeeper.audit import Auditor
@@ -142,8 +142,7 @@ def _known(details: Data | None, names: Collection[str | None], version: int) ->
     if details is None:
         return {}
     try:
-        written_at, entries = unpack(details.data)
-        check_kinds([written_at, entries], [WHOLE, LIST])
+        (written_at, entries), _ = items_of(details.data, [WHOLE, LIST])
         for entry in entries:
             check_kinds(entry, _ENTRY)
     except (ValueError, TypeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, check_kinds, unpack
+from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of
 from jobboard.backends.ordered import SortedKeys
 from jobboard.backends.zookeeper.codec import check_moments
 
@@ -20,11 +20,10 @@ _DAMAGED = "damaged"
 def decode_schedule(data: bytes) -> tuple[str, float | None, bytes]:
     """Return a schedule's version, the moment at which it is due next, and its body."""
     try:
-        parts = unpack(data)
-        check_kinds(parts, [TEXT, NUMBER_OR_NONE, BYTES])
-        check_moments(parts[1])
-        return parts[0], parts[1], parts[2]
-    except (ValueError, TypeError):
+        (version, next_at, body), _ = items_of(data, [TEXT, NUMBER_OR_NONE, BYTES])
+        check_moments(next_at)
+        return version, next_at, body
+    except ValueError:
         return _DAMAGED, None, data
 
 
