@@ -10,14 +10,13 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
 from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.database import Transactions
-from jobboard.backends.sql.rows import job_of
+from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction, Undone
 from jobboard.backends.sql.transitions import (
     LockedJobs,
+    admitting,
     carry_out,
-    columns_after,
     expire_and_promote,
-    expire_and_promote_due,
     journal_line,
     save,
 )
@@ -35,8 +34,8 @@ class Posting:
             with self._transactions.write() as transaction:
                 expire_and_promote(transaction)
                 posted = post_all(transaction, rows)
-                if transaction.moves_others and any(new.ties is not None for new in rows):
-                    _admit(transaction, posted)
+                if any(new.ties is not None for new in rows):
+                    _read_again(transaction, posted)
                 return posted
         except KeyTakenError as taken:
             return taken.answers
@@ -49,9 +48,8 @@ class Posting:
             return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by, reason)) for job in found))
 
 
-def _admit(transaction: Transaction, posted: list[Posted]) -> None:
-    """Look at once at the lanes of jobs that were posted, and show these as they are then."""
-    expire_and_promote_due(transaction)
+def _read_again(transaction: Transaction, posted: list[Posted]) -> None:
+    """Show the jobs as they are now: their lanes may have admitted them."""
     uuids = transaction.list_of({answer.row.uuid for answer in posted})
     found = {job.uuid: job for job in map(job_of, transaction.rows(job_statements.FIND_MANY, uuids=uuids))}
     for answer in posted:
@@ -148,14 +146,20 @@ class _Batch:
         if not self._new:
             return
         jobs = {job.uuid: job for job, _ in self._new}
-        self._transaction.run_many(job_statements.POST, [columns_after(self._transaction, *new) for new in self._new])
-        lanes.enter(self._transaction, jobs.values())
-        rows = self._transaction.rows(job_statements.SEQUENCES, uuids=self._transaction.list_of(jobs))
-        for uuid, sequence in rows:
-            jobs[uuid].sequence = sequence
-        lines: list[dict[str, Any]] = [
-            journal_line(job.sequence, job.uuid, job.name, note) for job, change in self._new for note in change.told
-        ]
-        self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
+        rows = [columns_of(job) for job, _ in self._new]
+        following = [(job, row) for (job, change), row in zip(self._new, rows, strict=True) if change.follow]
+        with admitting(self._transaction, following):
+            self._transaction.run_many(job_statements.POST, rows)
+            lanes.enter(self._transaction, jobs.values())
+            for uuid, sequence in self._transaction.rows(
+                job_statements.SEQUENCES, uuids=self._transaction.list_of(jobs)
+            ):
+                jobs[uuid].sequence = sequence
+            lines: list[dict[str, Any]] = [
+                journal_line(job.sequence, job.uuid, job.name, note)
+                for job, change in self._new
+                for note in change.told
+            ]
+            self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
         self._transaction.notifies = True
         self._new.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from jobboard.backends import lifecycle
@@ -92,29 +93,28 @@ def carry_out(
     rows: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
     moved: list[JobRow] = []
+    following: list[tuple[JobRow, dict[str, Any]]] = []
     for job, change in changes:
         answers.append(change.answer)
         if job is None or not change.told:
             continue
         if isinstance(job, StoredJob):
             job.told += change.told
-        row = columns_after(transaction, job, change)
+        row = columns_of(job)
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
         rows.append(row)
+        if change.follow:
+            following.append((job, row))
         lines += [journal_line(job.sequence, job.uuid, job.name, note) for note in change.told]
         if change.told[0].kind not in _BY_OWNER:
             moved.append(job)
-    transaction.run_many(statement, rows)
-    transaction.run_many(journal_statements.WRITE_HISTORY, lines)
+    with admitting(transaction, following):
+        transaction.run_many(statement, rows)
+        transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     transaction.notifies |= bool(moved) or any(row["ties"] is not None for row in rows)
     long = [{"id": job.sequence} for job in moved if was_claimed_often(job.token)]
     transaction.run_many(journal_statements.TRIM_HISTORY, long)
     return answers
-
-
-def columns_after(transaction: Transaction, job: JobRow, change: Transition[Any]) -> dict[str, Any]:
-    """Return the values of a changed job's columns; where its lane is to be looked at, it is due at once."""
-    return columns_of(job) | ({"due_at": transaction.now} if change.follow else {})
 
 
 def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transition[A]]]) -> list[A]:
@@ -181,26 +181,48 @@ def _expire(transaction: Transaction) -> int:
     save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in over])
     transaction.run_many(job_statements.KEEP, [columns_of(job) for job in kept.values()])
     tied = [job for job in jobs if job.ties is not None and job.state not in HOLDS_SLOT]
-    if tied:
-        _look_at_lanes(transaction, tied)
+    if tied and lanes.lock(transaction):
+        # A job whose delay is over by now must not pass those that waited when its row became due for its lane.
+        unknown = _look_at_lanes(transaction, tied)
+        transaction.run_many(lanes.DUE, [columns_of(job) for job in tied if job not in unknown])
+        delayed = [job for job in tied if lifecycle.is_due(job, transaction.now)]
+        save(transaction, [(job, lifecycle.promote(job, transaction.now)) for job in delayed])
     # A row that contradicts itself must not hold up the others.
     wrong = [job for job in jobs if job not in claimed and job not in tied]
     transaction.run_many(MEND, [{"id": job.sequence, "uuid": job.uuid} for job in wrong])
     return len(jobs)
 
 
-def _look_at_lanes(transaction: Transaction, jobs: list[JobRow]) -> None:
-    """Promote those of these locked jobs whose delay is over, and admit the next job of each lane."""
-    delayed = [job for job in jobs if lifecycle.is_due(job, transaction.now)]
-    save(transaction, [(job, lifecycle.promote(job, transaction.now)) for job in delayed])
-    transaction.rows(lanes.LOCK_BOARD)
-    of_lanes: dict[str, list[JobRow]] = {}
-    for job in jobs:
-        if job.ties is not None:
-            of_lanes.setdefault(job.ties.lane, []).append(job)
-    for lane, of_lane in of_lanes.items():
+# -- lanes -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def admitting(transaction: Transaction, following: Sequence[tuple[JobRow, dict[str, Any]]]) -> Iterator[None]:
+    """Admit the next jobs of lanes once the block has written the changed jobs.
+
+    If this transaction may not look at lanes, the jobs are written as due at once, for whatever expires and promotes
+    next.
+
+    :param following: jobs whose lanes may admit another one now, and what is written of each.
+    """
+    may_look = bool(following) and transaction.moves_others and lanes.lock(transaction)
+    if not may_look:
+        for _, row in following:
+            row["due_at"] = transaction.now
+    yield
+    if may_look:
+        unknown = _look_at_lanes(transaction, [job for job, _ in following])
+        transaction.run_many(lanes.DUE, [columns_of(job) | {"due_at": transaction.now} for job in unknown])
+
+
+def _look_at_lanes(transaction: Transaction, jobs: Iterable[JobRow]) -> list[JobRow]:
+    """Admit the next job of each lane of these jobs; return one job of each lane that must be looked at again."""
+    of_lanes = {job.ties.lane: job for job in jobs if job.ties is not None}
+    unknown = []
+    for lane, job in of_lanes.items():
         is_known, admitted = lanes.look(transaction, lane)
-        if is_known:
-            transaction.run_many(lanes.SEEN, [columns_of(job) for job in of_lane])
+        if not is_known:
+            unknown.append(job)
         if admitted is not None:
             save(transaction, [(admitted, lifecycle.admit(admitted, transaction.now))])
+    return unknown

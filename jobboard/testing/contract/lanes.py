@@ -184,6 +184,16 @@ class LaneCases(Case):
         assert uuids_of(drain(board)) == uuids_of([second, delayed])
 
     @of_lanes
+    def test_a_job_that_comes_back_after_a_delay_does_not_pass_those_that_waited(self, board: JobBoard) -> None:
+        """Nothing reads or changes the board between the end of its claim and that of its delay."""
+        first, second = post_tied(board, priority="high"), post_tied(board)
+        board.abandon(claim_one(board), "alice", delay=SHORT)
+        until = board._backend.now() + SHORT
+        eventually(lambda: board._backend.now() > until)
+        eventually(lambda: states_of(board, first) != [_DELAYED])
+        assert states_of(board, first, second) == [_BLOCKED, _UNCLAIMED]
+
+    @of_lanes
     def test_a_delayed_job_takes_a_free_slot_when_it_is_due(self, board: JobBoard) -> None:
         job = post_tied(board, delay=SHORT)
         eventually(lambda: states_of(board, job) == [_UNCLAIMED])
