@@ -111,7 +111,7 @@ LOOPS = {
         "driver.py: while not _try_lock(connection, key)": "a deadline",
         "retries.py: while True": "a deadline, which stands from the first failure on",
         "connection_pool.py: while (place := self._take()).connection is not None": "each turn ends one that broke",
-        "change_poller.py: while (notify := self._connection.pgconn.notifies()) is not None": "what was received",
+        "change_source.py: while (notify := self._connection.pgconn.notifies()) is not None": "what was received",
         "commit_notifier.py: while (due := self._next_due())": "a thread's own, which waits for each commit",
         "commit_notifier.py: while not (due := self._take())": "a deadline, of a request or of an idle thread",
         "database.py: while True": "a deadline",

@@ -17,9 +17,9 @@ from servers.proxy import Proxy
 
 from jobboard import JobBoard, LogBook, Posting, backend, fetch
 from jobboard.backends.sql import commit_notifier
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.event_statements import LAST_EVENT
-from jobboard.backends.sql.postgresql import change_poller
+from jobboard.backends.sql.postgresql import change_source
 from jobboard.board import client_of, register
 from jobboard.participants import Entity
 
@@ -141,17 +141,17 @@ def _lose(board: JobBoard) -> list[Any]:
     return jobs
 
 
-def _at_the_end_of_the_journal(board: JobBoard) -> tuple[ChangePoller, int]:
+def _at_the_end_of_the_journal(board: JobBoard) -> tuple[ChangeSource, int]:
     board.post("resize")
-    poller = board._backend.database.change_poller()
-    [(last,)] = poller.rows(LAST_EVENT)
-    return poller, last
+    source = board._backend.database.change_source()
+    [(last,)] = source.rows(LAST_EVENT)
+    return source, last
 
 
-def _look(at: tuple[ChangePoller, int]) -> None:
-    poller, last = at
-    assert poller.events(last, lambda: True).rows == []
-    poller.close()
+def _look(at: tuple[ChangeSource, int]) -> None:
+    source, last = at
+    assert source.lines(last, lambda: True).rows == []
+    source.close()
 
 
 def _post_beside_a_pause(board: JobBoard) -> None:
@@ -229,7 +229,7 @@ _GOODBYES = (b"X\0\0\0\4", b"\1\0\0\0\1")
 
 def test_a_request_takes_as_many_round_trips_as_the_page_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_notifier, "STOP_TIMEOUT", PATIENCE)
-    monkeypatch.setattr(change_poller, "READ_DELAY", 0.0)
+    monkeypatch.setattr(change_source, "READ_DELAY", 0.0)
     taken = {}
     with Proxy((HOST, site.server.port)) as proxy:
         board = fetch("round trips", site.server.uri.replace(str(site.server.port), str(proxy.port)))

@@ -205,7 +205,7 @@ def test_who_listens_while_descriptors_are_used_up_hears_once_there_are_some(
     with few_descriptors(spare):
         board.subscribe(lambda event: received.append(event.uuid))
         notifier = board._backend.change_notifier  # type: ignore[attr-defined]
-        eventually(lambda: notifier._poller is not None or "can't see what other processes do" in caplog.text)
+        eventually(lambda: notifier._source is not None or "can't see what other processes do" in caplog.text)
     job = producer.post("resize")
     eventually(lambda: job.uuid in received)
 

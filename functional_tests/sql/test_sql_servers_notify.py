@@ -18,8 +18,8 @@ from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import JobBoard, backend
 from jobboard.backends.sql.commit_notifier import UNHEARD_INTERVAL
-from jobboard.backends.sql.postgresql import change_poller, channels
-from jobboard.backends.sql.postgresql.change_poller import READ_INTERVAL
+from jobboard.backends.sql.postgresql import change_source, channels
+from jobboard.backends.sql.postgresql.change_source import READ_INTERVAL
 from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
 from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
 from jobboard.board import client_of
@@ -102,15 +102,15 @@ def test_who_begins_to_listen_is_notified_again(
     postgresql: PostgresqlServer, board: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nothing but a notification says that something has changed.
-    monkeypatch.setattr(change_poller, "LOOK_INTERVAL", 60.0)
+    monkeypatch.setattr(change_source, "LOOK_INTERVAL", 60.0)
     database = _database_of(board)
     for _ in range(3):
         # Nobody listens to this one.
         board.post("resize")
-        with closing(database.change_poller()) as poller:
-            assert poller.has_changed()
+        with closing(database.change_source()) as source:
+            assert source.wait_for_news(False)
             board.post("resize")
-            eventually(poller.has_changed)
+            eventually(lambda: source.wait_for_news(False))
 
 
 def test_a_program_that_ends_without_closing_its_board_notifies(
@@ -212,11 +212,11 @@ def test_lines_that_every_job_causes_are_read_only_for_who_listens_to_them(
     database = _database_of(board)
     journal = database.driver.dialect.table_names.table("journal")
     line = f"INSERT INTO {journal} (board, kind, name, at) VALUES ({database.board}, 'PAUSED', 'late', 0) RETURNING id"
-    with closing(database.change_poller()) as poller, closing(postgresql.client()) as connection:
+    with closing(database.change_source()) as source, closing(postgresql.client()) as connection:
 
         def read(*wants_common: bool) -> tuple[list[str], int]:
             asked = iter(wants_common)
-            lines = poller.events(number - 1, lambda: next(asked))
+            lines = source.lines(number - 1, lambda: next(asked))
             return [row[1] for row in lines.rows], lines.last - number
 
         connection.autocommit = False
@@ -237,10 +237,10 @@ def test_the_journal_is_not_read_while_who_was_notified_claims(
     board: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nothing but the notification says that something has changed.
-    monkeypatch.setattr(change_poller, "LOOK_INTERVAL", 60.0)
-    monkeypatch.setattr(change_poller, "READ_DELAY", 60.0)
-    with closing(_database_of(board).change_poller()) as poller:
-        assert poller.has_changed()
+    monkeypatch.setattr(change_source, "LOOK_INTERVAL", 60.0)
+    monkeypatch.setattr(change_source, "READ_DELAY", 60.0)
+    with closing(_database_of(board).change_source()) as source:
+        assert source.wait_for_news(False)
         board.post("resize")
-        eventually(poller.has_changed)
-        assert poller.events(0, lambda: False).last == 0
+        eventually(lambda: source.wait_for_news(False))
+        assert source.lines(0, lambda: False).last == 0

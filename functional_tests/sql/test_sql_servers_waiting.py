@@ -12,7 +12,7 @@ from harnesses.sql_site import Site
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard
-from jobboard.backends.sql.mysql import change_poller as mysql_poller
+from jobboard.backends.sql.mysql import change_source as mysql_source
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
@@ -71,7 +71,7 @@ def test_an_idle_board_asks_ten_times_a_second_at_most(site: Site) -> None:
 
 def test_an_idle_conductor_that_is_listened_to_asks_seldom(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     # On MariaDB looks become rarer within seconds; this is about how rare they are then.
-    monkeypatch.setattr(mysql_poller, "INTERVAL_GROWTH", 100.0)
+    monkeypatch.setattr(mysql_source, "INTERVAL_GROWTH", 100.0)
     handlers, events = Handlers(), []
     handlers.add("resize", lambda _job: None)
     board = site.harness.board()
@@ -90,7 +90,7 @@ def test_a_look_of_an_idle_board_reads_the_end_of_the_journal_only(site: Site, m
     if site.is_postgresql:
         pytest.skip("it is looked at once a second there")
     # Looks become rarer within seconds; this is about what each of them reads.
-    monkeypatch.setattr(mysql_poller, "INTERVAL_GROWTH", 100.0)
+    monkeypatch.setattr(mysql_source, "INTERVAL_GROWTH", 100.0)
     with _idle_board(site) as board:
         for _ in range(300):
             board.pause("resize")

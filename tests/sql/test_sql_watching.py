@@ -29,9 +29,9 @@ from helpers.sql_seam import (
 from jobboard.backends.base import Waiter
 from jobboard.backends.rows import Trashing
 from jobboard.backends.sql import SqliteBackend, change_notifier
-from jobboard.backends.sql.database import ChangePoller
-from jobboard.backends.sql.sqlite import change_poller as sqlite_poller
-from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
+from jobboard.backends.sql.sqlite import change_source as sqlite_source
+from jobboard.backends.sql.sqlite.change_source import SqliteChangeSource
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
@@ -68,7 +68,7 @@ def test_a_post_of_this_process_wakes_without_the_watching_thread(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
-        monkeypatch.setattr(sqlite_poller, interval, 3600.0)
+        monkeypatch.setattr(sqlite_source, interval, 3600.0)
     with backend.waiter(None) as waiter:
         seen = threads.submit(until_ready, waiter)
         post(backend)
@@ -80,14 +80,14 @@ def test_whoever_enters_when_the_thread_is_about_to_end_starts_the_only_one(
 ) -> None:
     monkeypatch.setattr(change_notifier, "IDLE_TTL", 0.01)
     entered: list[Waiter] = []
-    close = SqliteChangePoller.close
+    close = SqliteChangeSource.close
 
-    def enter_and_close(poller: SqliteChangePoller) -> None:
+    def enter_and_close(source: SqliteChangeSource) -> None:
         if not entered:
             entered.append(backend.waiter(None))
-        close(poller)
+        close(source)
 
-    monkeypatch.setattr(SqliteChangePoller, "close", enter_and_close)
+    monkeypatch.setattr(SqliteChangeSource, "close", enter_and_close)
     backend.waiter(None).close()
     eventually(lambda: entered)
     eventually(lambda: len(own_threads()) == 1)
@@ -119,7 +119,7 @@ def test_a_post_by_another_backend_of_this_process_wakes_too(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
-        monkeypatch.setattr(sqlite_poller, interval, 3600.0)
+        monkeypatch.setattr(sqlite_source, interval, 3600.0)
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(link) as other, backend.waiter(None) as waiter:
@@ -149,13 +149,13 @@ def test_what_is_committed_before_the_threads_first_look_is_not_missed(
     path: Path, backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_look = threading.Event()
-    look_out = SqliteDatabase.change_poller
+    make = SqliteDatabase.change_source
 
-    def late(database: SqliteDatabase) -> ChangePoller:
+    def late(database: SqliteDatabase) -> ChangeSource:
         may_look.wait(DEADLINE)
-        return look_out(database)
+        return make(database)
 
-    monkeypatch.setattr(SqliteDatabase, "change_poller", late)
+    monkeypatch.setattr(SqliteDatabase, "change_source", late)
     with other_process(POST_ON_DEMAND, path) as process, backend.waiter(None) as waiter:
         assert next_line(process) == "ready"
         assert waiter.ready_in() is None
@@ -171,14 +171,14 @@ def test_nothing_wakes_while_nothing_happens(
     backend: SqliteBackend, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    look = SqliteChangePoller.has_changed
+    wait = SqliteChangeSource.wait_for_news
 
-    def counted(change_poller: SqliteChangePoller) -> bool:
+    def counted(source: SqliteChangeSource, wants_common: bool) -> bool:
         nonlocal looks
         looks += 1
-        return look(change_poller)
+        return wait(source, wants_common)
 
-    monkeypatch.setattr(SqliteChangePoller, "has_changed", counted)
+    monkeypatch.setattr(SqliteChangeSource, "wait_for_news", counted)
     with backend.waiter(None) as waiter:
         eventually(lambda: looks > 2)
         waiter.ready_in()
@@ -192,17 +192,17 @@ def test_nothing_wakes_while_nothing_happens(
 
 def test_an_idle_look_executes_one_pragma_and_reads_no_table(path: Path) -> None:
     with opened(path) as backend:
-        change_poller = backend.database.change_poller()
-        assert isinstance(change_poller, SqliteChangePoller)
+        source = backend.database.change_source()
+        assert isinstance(source, SqliteChangeSource)
         seen: list[str] = []
-        assert change_poller.has_changed()
-        change_poller._handle.get().set_trace_callback(seen.append)
-        assert not any(change_poller.has_changed() for _ in range(3))
+        assert source.wait_for_news(True)
+        source._handle.get().set_trace_callback(seen.append)
+        assert not any(source.wait_for_news(True) for _ in range(3))
         assert seen == ["PRAGMA data_version"] * 3
         post(backend)
-        assert change_poller.has_changed()
-        assert not change_poller.has_changed()
-        change_poller.close()
+        assert source.wait_for_news(True)
+        eventually(lambda: not source.wait_for_news(True))
+        source.close()
 
 
 def test_another_boards_changes_wake_nobody_of_this_process(path: Path, backend: SqliteBackend) -> None:
@@ -386,15 +386,15 @@ def test_a_listener_may_end_itself_and_one_that_fails_harms_no_other(backend: Sq
 def test_the_thread_goes_on_after_a_fault(
     backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch, threads: ThreadPoolExecutor
 ) -> None:
-    look = SqliteChangePoller.has_changed
+    wait = SqliteChangeSource.wait_for_news
     faults = [BoardUnavailable("a passing fault")]
 
-    def faulty(change_poller: SqliteChangePoller) -> bool:
+    def faulty(source: SqliteChangeSource, wants_common: bool) -> bool:
         if faults:
             raise faults.pop()
-        return look(change_poller)
+        return wait(source, wants_common)
 
-    monkeypatch.setattr(SqliteChangePoller, "has_changed", faulty)
+    monkeypatch.setattr(SqliteChangeSource, "wait_for_news", faulty)
     monkeypatch.setattr(change_notifier, "RETRY_DELAY", 0.0)
     events: list[JobEvent] = []
     backend.listen(events.append, EVERY)

@@ -28,7 +28,7 @@ from helpers.sql_seam import (
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.sql import SqliteBackend
-from jobboard.backends.sql.sqlite import change_poller
+from jobboard.backends.sql.sqlite import change_source
 from jobboard.backends.sql.sqlite.notifications import NotificationReader, NotificationSender
 from jobboard.testing.deadline import DEADLINE, eventually
 
@@ -55,7 +55,7 @@ def fifo(path: Path) -> Path:
 @pytest.fixture
 def never_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     for interval in ("POLL_INTERVAL", "NOTIFIED_POLL_INTERVAL"):
-        monkeypatch.setattr(change_poller, interval, 3600.0)
+        monkeypatch.setattr(change_source, interval, 3600.0)
 
 
 def until_ready(waiter: Waiter) -> None:
@@ -144,7 +144,7 @@ def test_what_already_has_the_name_is_left_alone(
 
 
 def test_a_fifo_that_is_gone_is_made_again(fifo: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_poller, "RENEWAL_INTERVAL", 0.05)
+    monkeypatch.setattr(change_source, "RENEWAL_INTERVAL", 0.05)
     with backend.waiter(None):
         eventually(fifo.exists)
         fifo.unlink()

@@ -1,4 +1,4 @@
-"""Waiting for changes of the database: those of this process are noticed at once, others as soon as they are polled."""
+"""Waiting for changes of the database, and telling listeners: one notifier for all kinds of sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from jobboard.backends.base import Waiter
 from jobboard.backends.listeners import Listener
 from jobboard.backends.sql import event_statements
-from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.change_source import ChangeSource
+from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.errors import BoardUnavailable
@@ -35,7 +36,7 @@ class _EventListener(Listener):
 
 
 class ChangeNotifier:
-    """One thread that polls for other processes' commits while somebody waits or listens.
+    """One thread that waits for news of other processes while somebody waits or listens.
 
     Waiters of this process learn of its own commits without the thread; listeners learn of all events by it.
     """
@@ -51,9 +52,7 @@ class ChangeNotifier:
         self._users = 0
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
-        self._poller: ChangePoller | None = None
-        #: Set when the thread has something to do before its next poll.
-        self._interrupted = threading.Event()
+        self._source: ChangeSource | None = None
         self._is_blind = False
         self._listeners: list[_EventListener] = []
         self._last_event = 0
@@ -72,10 +71,9 @@ class ChangeNotifier:
         wait_for_thread(thread, STOP_TIMEOUT)
 
     def _interrupt(self) -> None:
-        self._interrupted.set()
-        poller = self._poller
-        if poller is not None:
-            poller.interrupt()
+        source = self._source
+        if source is not None:
+            source.interrupt()
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -88,7 +86,11 @@ class ChangeNotifier:
                 thread.start()
                 self._thread = thread
             self._users += 1
-        self._interrupt()
+            is_first = self._users == 1
+            if is_first:
+                self._changed.notify_all()
+        if is_first:
+            self._interrupt()
 
     def leave(self) -> None:
         with self._lock:
@@ -113,9 +115,10 @@ class ChangeNotifier:
     def _on_own_commit(self, is_awaited: bool) -> None:
         if self._users:
             self._notify_waiters()
-            poller = self._poller
-            # What nobody waits for are claims and the like: the thread need not read them for who listens to the rest.
-            if (self._wants_common() or (is_awaited and self._listeners)) and not (poller and poller.notices_own):
+            # What nobody waits for are claims and the like: listeners to the rest need no read for them.
+            source = self._source
+            hears_it = is_awaited and source is not None and source.hears_own
+            if self._wants_common() or (is_awaited and self._listeners and not hears_it):
                 self._interrupt()
 
     def _notify_waiters(self) -> None:
@@ -128,12 +131,13 @@ class ChangeNotifier:
     def _run(self) -> None:
         while self._is_wanted():
             try:
-                self._poller = poller = self._database.change_poller()
+                source = self._database.change_source()
                 try:
-                    self._poll(poller)
+                    self._source = source
+                    self._follow(source)
                 finally:
-                    self._poller = None
-                    poller.close()
+                    self._source = None
+                    source.close()
             except Exception as error:
                 # After any fault: without this thread nobody would wake who waits.
                 level = logging.DEBUG if self._is_blind else logging.WARNING
@@ -141,30 +145,23 @@ class ChangeNotifier:
                 self._is_blind = True
                 # Waiters read the board themselves, and meet the fault or a change.
                 self._notify_waiters()
-                self._pause()
+                self._pause(RETRY_DELAY, lambda: self._closed)
 
-    def _poll(self, poller: ChangePoller) -> None:
+    def _follow(self, source: ChangeSource) -> None:
         if self._is_blind:
-            self._follow_shorter_journal(poller)
-        # The first poll always finds a change: what was committed before it may be unnoticed.
+            self._follow_shorter_journal(source)
         while self._is_wanted():
-            interrupted = self._interrupted.is_set()
-            self._interrupted.clear()
-            has_changed = poller.has_changed()
+            if not self._users:
+                self._pause(IDLE_TTL, lambda: self._closed or self._users > 0)
+                continue
+            has_changed = source.wait_for_news(self._wants_common())
             self._is_blind = False
             if has_changed:
                 self._notify_waiters()
-            if (interrupted or has_changed or not poller.notices_all) and not self._notify_listeners(poller):
-                self._interrupted.set()
-            elif self._is_blind:
+            if not self._notify_listeners(source):
+                source.interrupt()
+            if self._is_blind:
                 return
-            elif self._users:
-                poller.wait(self._interrupted, bool(self._listeners), self._wants_common())
-                if poller.was_notified:
-                    # They are on their way while it is asked what has changed.
-                    self._notify_waiters()
-            else:
-                self._interrupted.wait(IDLE_TTL)
 
     def _is_wanted(self) -> bool:
         """Whether to go on; once this is False, the next one who enters starts another thread."""
@@ -177,9 +174,9 @@ class ChangeNotifier:
             self._thread = None
             return False
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float, is_over: Callable[[], bool]) -> None:
         with self._lock:
-            self._changed.wait_for(lambda: self._closed, RETRY_DELAY)
+            self._changed.wait_for(is_over, seconds)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -196,9 +193,6 @@ class ChangeNotifier:
             if not self._listeners:
                 self._last_event = last
             self._listeners.append(listener)
-        poller = self._poller
-        if poller is not None:
-            poller.poll_soon()
         # It may be waiting as it does for nobody who listens.
         self._interrupt()
 
@@ -211,14 +205,14 @@ class ChangeNotifier:
 
         return unlisten
 
-    def _notify_listeners(self, poller: ChangePoller) -> bool:
+    def _notify_listeners(self, source: ChangeSource) -> bool:
         """Tell one batch of events; return whether it was the last one."""
         with self._telling:
             if not self._listeners:
                 return True
             last = self._last_event
-        rows, read, is_end = poller.events(last, self._wants_common)
-        # If the end was passed, the data may be those of a backup: another poller follows them.
+        rows, read, is_end = source.lines(last, self._wants_common)
+        # If the end was passed, the data may be those of a backup: another source follows them.
         self._is_blind = read < last
         with self._telling:
             # A conductor listens to what is rare, and reads the lines of all its own claims: those are left out first.
@@ -229,9 +223,9 @@ class ChangeNotifier:
                     self._tell(row)
             return is_end
 
-    def _follow_shorter_journal(self, poller: ChangePoller) -> None:
+    def _follow_shorter_journal(self, source: ChangeSource) -> None:
         """Go on at the journal's end if that was passed: a replica or a backup may not have had its last lines."""
-        [(last,)] = poller.rows(event_statements.LAST_EVENT)
+        [(last,)] = source.rows(event_statements.LAST_EVENT)
         with self._telling:
             self._last_event = min(self._last_event, last)
             for listener in self._listeners:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.rows import Row
@@ -146,8 +146,8 @@ class Driver(UserConnection):
         return []
 
     @abc.abstractmethod
-    def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
-        """Return a poller that owns this connection; raises its own errors.
+    def change_source(self, connection: Any, channel: str, event_channel: str) -> ChangeSource:
+        """Return a source that owns this connection; raises its own errors.
 
         :param channel: notified of what somebody may wait for.
         :param event_channel: notified of what else has changed.

@@ -1,13 +1,12 @@
-"""Reading a journal whose lines are numbered when they are written, and visible when they are committed."""
+"""Reading the journal, also where lines are numbered when they are written, and visible when they are committed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from jobboard.backends.sql.database import Lines, lines_after
-from jobboard.backends.sql.event_statements import EVENTS_OF, MAX_SKIMMED, SKIM
+from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 
@@ -15,6 +14,27 @@ from jobboard.backends.sql.statement import Statement
 MISSED_TTL = 10.0
 #: How many missing numbers are read at a time.
 MAX_MISSED = 500
+
+
+class Lines(NamedTuple):
+    """Some lines of the journal, the number up to which it was read, and whether that is its end."""
+
+    rows: list[Row]
+    last: int
+    is_end: bool
+
+
+def lines_after(rows: Callable[..., list[Row]], last: int) -> Lines:
+    """Return the lines after the number ``last``, up to a number before it if the journal's end is there.
+
+    :param rows: runs a statement.
+    """
+    found = rows(EVENTS, last=last)
+    new = [row for row in found if row[0] != last]
+    if new:
+        return Lines(new, new[-1][0], len(new) < MAX_EVENTS)
+    # Once the line that was read last is gone, the journal may end before it.
+    return Lines([], last if found or not last else min(last, rows(LAST_EVENT)[0][0]), True)
 
 
 class JournalReader:

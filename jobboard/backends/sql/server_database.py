@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from jobboard.backends.sql import admin_statements
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.commit_notifier import CommitNotifier
 from jobboard.backends.sql.connection_pool import ConnectionPool, Place
-from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import check_tables
 from jobboard.backends.sql.process_notifier import process_notifier_of
@@ -80,11 +81,11 @@ class ServerDatabase(Database):
                 self._find_board(connection)
         return connection
 
-    def change_poller(self) -> ChangePoller:
+    def change_source(self) -> ChangeSource:
         self.check_process()
         connection = self._connect_anew()
         with self._asking(connection):
-            return self.driver.change_poller(connection, self.channel, self._event_channel)
+            return self.driver.change_source(connection, self.channel, self._event_channel)
 
     @contextlib.contextmanager
     def _asking(self, connection: Any) -> Iterator[None]:

@@ -12,11 +12,11 @@ from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
 from jobboard.backends.sql.answers import not_empty
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
-from jobboard.backends.sql.mysql.change_poller import MysqlChangePoller
+from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
 from jobboard.backends.sql.mysql.connection import Connect
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
@@ -162,8 +162,8 @@ class MysqlDriver(Driver):
         for statement in step:
             connection.cursor().execute(statement)
 
-    def change_poller(self, connection: Any, channel: str, event_channel: str) -> ChangePoller:
-        return MysqlChangePoller(connection, self.dialect, self.explain)
+    def change_source(self, connection: Any, channel: str, event_channel: str) -> ChangeSource:
+        return MysqlChangeSource(self, connection)
 
 
 def _check(connection: Any, where: str) -> None:

@@ -16,13 +16,13 @@ from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql.answers import not_empty
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.postgresql import channels, sequences
-from jobboard.backends.sql.postgresql.change_poller import PostgresqlChangePoller
+from jobboard.backends.sql.postgresql.change_source import PostgresqlChangeSource
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
@@ -222,8 +222,8 @@ class PostgresqlDriver(Driver):
         with connection.transaction(), connection.cursor() as cursor:
             return sequences.mend(cursor, self.dialect)
 
-    def change_poller(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangePoller:
-        return PostgresqlChangePoller(connection, self.dialect, channel, event_channel, self.explain)
+    def change_source(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangeSource:
+        return PostgresqlChangeSource(self, connection, channel, event_channel)
 
 
 def _try_lock(connection: psycopg.Connection[Any], key: int) -> bool:

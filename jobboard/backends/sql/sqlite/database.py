@@ -21,11 +21,12 @@ from sqlalchemy.pool import NullPool
 
 from jobboard.backends.locks import lock_within
 from jobboard.backends.sql import admin_statements, schema
-from jobboard.backends.sql.database import ChangePoller, Database
+from jobboard.backends.sql.change_source import ChangeSource
+from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.migration import refuse_other_version
 from jobboard.backends.sql.process_notifier import process_notifier_of
-from jobboard.backends.sql.sqlite.change_poller import SqliteChangePoller
+from jobboard.backends.sql.sqlite.change_source import SqliteChangeSource
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.migration import statements, version_of
@@ -92,11 +93,11 @@ class SqliteDatabase(Database):
         kinds = [kind(self.path, DIALECT) for kind in (SqliteUserConnection, AdaptedAiosqliteConnection)]
         return UserTransaction(self, kinds, connection, "")
 
-    def change_poller(self) -> ChangePoller:
+    def change_source(self) -> ChangeSource:
         self.check_process()
         try:
             handle = ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False)
-            return SqliteChangePoller(handle, self.path, DIALECT)
+            return SqliteChangeSource(handle, self.path, DIALECT)
         except (DBAPIError, sqlite3.Error) as error:
             raise explain(error, self.path) from error
 

@@ -1,26 +1,24 @@
-"""Noticing what other processes commit to an SQLite file: at once when they notify, else by polling."""
+"""News of an SQLite file: at once when other processes notify, else by polling."""
 
 from __future__ import annotations
 
 import contextlib
-import select
-import socket
+import math
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from jobboard.backends.sql.database import ChangePoller
+from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.journal_reader import Lines, lines_after
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection
 from jobboard.backends.sql.sqlite.errors import explain
 from jobboard.backends.sql.sqlite.notifications import NotificationReader
-from jobboard.backends.sql.statement import Statement
 
 #: How soon commits are noticed of which no notification comes, in seconds, where there are no notifications at all.
 POLL_INTERVAL = 0.02
@@ -30,48 +28,37 @@ NOTIFIED_POLL_INTERVAL = 0.05
 RENEWAL_INTERVAL = 1.0
 
 
-class SqliteChangePoller(ChangePoller):
+class SqliteChangeSource(ChangeSource):
     """Asks ``PRAGMA data_version``, which reads a counter in shared memory: no table, no lock."""
 
     def __init__(self, handle: ForkSafeConnection, path: Path, dialect: Dialect) -> None:
+        super().__init__(dialect)
         self._handle = handle
         self._path = path
-        self._dialect = dialect
         self._version: tuple[sqlite3.Connection, int] | None = None
         self._notifications = NotificationReader(path)
-        self._here, self._there = socket.socketpair()
-        for end in (self._here, self._there):
-            end.setblocking(False)
-        self._poll = select.poll()
-        self._poll.register(self._here, select.POLLIN)
         self._fd: int | None = None
         self._was_notified = False
-        self._renew()
+        self._renewed = -math.inf
 
-    def has_changed(self) -> bool:
+    def wait_for_news(self, wants_common: bool) -> bool:
+        is_to_ask = self._version is None or self._was_notified
+        interval = POLL_INTERVAL if self._fd is None else NOTIFIED_POLL_INTERVAL
+        found = self._sleep(0.0 if is_to_ask else interval)
+        if found == {self._fd} and not is_to_ask:
+            # Those who wait are on their way while the next call asks what has changed.
+            self._was_notified = True
+            return True
         # Before it asks: later commits notify again.
-        if self._was_notified or time.monotonic() - self._renewed > RENEWAL_INTERVAL:
+        if self._was_notified or self._fd in found or time.monotonic() - self._renewed > RENEWAL_INTERVAL:
             self._renew()
         # Of one connection only: a fork in between may have opened another.
         with self._ready() as connection:
-            (number,) = connection.execute("PRAGMA data_version").fetchone()
-            version = (connection, number)
+            version = (connection, connection.execute("PRAGMA data_version").fetchone()[0])
         has_changed = version != self._version
         self._version = version
+        self._has_unread |= has_changed
         return has_changed
-
-    def wait(self, interrupted: threading.Event, has_listeners: bool, wants_common: bool) -> None:
-        # The event is set before the socket is written to, so one of them is always seen here.
-        seconds = POLL_INTERVAL if self._fd is None else NOTIFIED_POLL_INTERVAL
-        found = [] if interrupted.is_set() else self._poll.poll(seconds * 1000)
-        self._was_notified = any(fd == self._fd for fd, _ in found)
-        if len(found) > self._was_notified:
-            with contextlib.suppress(BlockingIOError):
-                self._here.recv(1024)
-
-    @property
-    def was_notified(self) -> bool:
-        return self._was_notified
 
     def _renew(self) -> None:
         self._was_notified = False
@@ -82,22 +69,12 @@ class SqliteChangePoller(ChangePoller):
             # Of a hang-up one is told without asking.
             self._poll.register(self._fd, 0)
 
-    def interrupt(self) -> None:
-        # A full buffer interrupts as well, and a closed socket has no reader.
-        with contextlib.suppress(OSError):
-            self._there.send(b".")
+    def _read(self, after: int) -> Lines:
+        return lines_after(self.rows, after)
 
-    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-        sql, constants = statement.on(self._dialect)
+    def _execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         with self._ready() as connection:
-            return connection.execute(sql, {**constants, **parameters}).fetchall()
-
-    def close(self) -> None:
-        self._notifications.close()
-        self._here.close()
-        self._there.close()
-        with self._handle.lock:
-            self._handle.close()
+            return connection.execute(sql, parameters).fetchall()
 
     @contextlib.contextmanager
     def _ready(self) -> Iterator[sqlite3.Connection]:
@@ -106,3 +83,9 @@ class SqliteChangePoller(ChangePoller):
                 yield self._handle.get()
             except (DBAPIError, sqlite3.Error) as error:
                 raise explain(error, self._path) from error
+
+    def close(self) -> None:
+        self._notifications.close()
+        super().close()
+        with self._handle.lock:
+            self._handle.close()
