@@ -10,7 +10,7 @@ from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, found_of, get, modified_at, put, scan
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, at_revision, delete, get, modified_at, put, scan
 from jobboard.backends.rows import AuditFinding
 
 _AT_ONCE = 500
@@ -93,14 +93,12 @@ class Audit:
     def _pages(self, prefix: bytes, revision: int, *, keys_only: bool = False) -> Iterator[KeyValue]:
         start = prefix
         while True:
-            op = scan(start, after(prefix), _AT_ONCE, keys_only=keys_only)
-            op["request_range"]["revision"] = str(revision)
-            reply = self._http.call("/kv/range", op["request_range"], changes=False)
-            page = found_of(reply).kvs
-            yield from page
-            if not reply.get("more"):
+            op = at_revision(scan(start, after(prefix), _AT_ONCE, keys_only=keys_only), revision)
+            (page,) = self._connection.read([op])
+            yield from page.kvs
+            if not page.more:
                 return
-            start = page[-1].key + b"\0"
+            start = page.kvs[-1].key + b"\0"
 
     def _repair(self, job: VersionedJob, wrong: list[bytes], content: Content, lease: int) -> bool:
         """Write the wrong keys again, under the lease of the record, so that they are deleted together with it."""

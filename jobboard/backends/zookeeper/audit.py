@@ -6,15 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kazoo.exceptions import KazooException
-
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lifecycle import expire
 from jobboard.backends.rows import AuditFinding
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import from_kazoo
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
@@ -140,11 +137,8 @@ class Auditor:
         """Whether this is a blob that was written just now, for a job that is still to be written."""
         if suspect.path is None or not suspect.path.startswith(self._layout.blobs):
             return False
-        try:
-            stat = self._connection.call("exists", suspect.path)
-        except KazooException as error:
-            raise from_kazoo(self._connection.where, error) from None
-        return stat is None or self._clock.now() - stat.ctime / 1000 < MIN_BLOB_AGE
+        blob = self._data([suspect.path]).get(suspect.path)
+        return blob is None or self._clock.now() - blob.stat.ctime / 1000 < MIN_BLOB_AGE
 
     # -- repairs ---------------------------------------------------------------------------------------------------
 

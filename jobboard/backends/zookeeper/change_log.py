@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from jobboard.backends.locks import lock_within
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
@@ -15,10 +16,10 @@ from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.listing_loader import ListingLoader
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
+from jobboard.backends.zookeeper.schedule_index import decode_schedule
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.stored_job import StoredJob, decode
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -82,7 +83,6 @@ class ChangeLogReader:
     ) -> None:
         self._connection, self._layout, self._sessions, self._listing = connection, layout, sessions, listing
         self._reader = reader
-        self._loader = ListingLoader(connection, layout, listing)
         #: Held while the log is read; never taken under the listing's lock.
         self._reading = threading.RLock()
         self._generation = 0
@@ -291,9 +291,21 @@ class ChangeLogReader:
         if log is None or jobs is None:
             self._find_log()
             return
-        self._loader.load(jobs, schedules or ())
+        for path, data in self._in_buckets(self._layout.jobs, jobs):
+            job = decode(last_part(path), data.data, data.stat)
+            if isinstance(job, StoredJob):
+                with self._listing.lock:
+                    self._listing.put(listed(job), job.zxid)
+        for path, data in self._in_buckets(self._layout.schedules, schedules or ()):
+            with self._listing.lock:
+                self._listing.schedules.put(unquote(last_part(path)), decode_schedule(data.data)[1], data.stat.mzxid)
         with self._listing.lock:
             self._next = log.stat.creations
+
+    def _in_buckets(self, folder: str, buckets: Sequence[str]) -> Iterator[tuple[str, Data]]:
+        """Read all znodes below these children of a folder."""
+        paths = self._connection.children([f"{folder}/{bucket}" for bucket in buckets], is_fresh=False)
+        return self._connection.existing(paths, is_fresh=False)
 
     def correct(self, uuid: str, job: StoredJob | None) -> None:
         """Learn a job as it was read: where the listing differs, a change is missing in the log."""
