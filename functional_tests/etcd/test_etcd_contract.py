@@ -17,7 +17,7 @@ cluster = a_server(EtcdCluster)
 
 
 class TestEtcd(Contract):
-    executed_cases = CONTRACT_CASES - 29  # these need ties
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: EtcdServer) -> Iterator[Harness]:

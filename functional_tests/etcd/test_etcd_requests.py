@@ -17,6 +17,7 @@ from servers.etcd_servers import EtcdServer
 from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, LogBook, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend, ready_queue
 from jobboard.backends.etcd.subscriptions import Subscriptions
+from jobboard.backends.rows import Ties
 from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -114,6 +115,25 @@ def test_a_batch_is_no_more_requests_than_one_job(server: EtcdServer, board: Job
     assert len(jobs) == size
     assert count(lambda: board.extend_many(jobs, "alice", LONG)) == ONE
     assert count(lambda: board.consume_many(jobs, "alice")) == ONE
+
+
+def test_a_job_with_ties_takes_one_request_more_for_its_lane_and_one_for_the_next_job(
+    server: EtcdServer, board: JobBoard
+) -> None:
+    count = Requests(server).of
+    first, second = (
+        board._new_job("resize", None, None, "normal", None, "raise", None, None, None, None)[0] for _ in range(2)
+    )
+    first.ties = second.ties = Ties("a")
+    post = board._backend.jobs.post
+    assert count(lambda: post([first])) == TWO
+    assert count(lambda: post([second])) == TWO
+    board.claim(first.uuid, "alice", LONG)
+    assert count(lambda: board.extend(first.uuid, "alice", LONG)) == ONE
+    assert count(lambda: board.consume(first.uuid, "alice")) == {"Txn": 3}
+    board.claim(second.uuid, "alice", LONG)
+    # No job waits.
+    assert count(lambda: board.consume(second.uuid, "alice")) == TWO
 
 
 def test_a_batch_of_several_names_is_no_more_requests(server: EtcdServer, board: JobBoard) -> None:

@@ -17,6 +17,7 @@ from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.lanes import Lanes
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
@@ -53,6 +54,7 @@ class EtcdBackend(Backend):
         clock="store",
         largest_batch=MAX_POSTINGS,
         largest_step=50,
+        ties=True,
     )
     options = OPTIONS
 
@@ -68,13 +70,14 @@ class EtcdBackend(Backend):
         self._worker = Worker()
         self._leases = Leases(connection, self._worker, self._lease_lost)
         reader = JobReader(connection)
-        writer = JobWriter(connection, self._leases, reader)
+        lanes = Lanes(connection, reader)
+        writer = JobWriter(connection, self._leases, reader, lanes)
         expiry = Expiry(connection, reader, writer)
         self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
         self.maintenance = maintenance = Maintenance(connection, participants, Audit(connection, reader, expiry))
-        posting = Posting(connection, reader, expiry)
+        posting = Posting(connection, reader, expiry, lanes)
         arrivals = Arrivals()
         self._claiming = Claiming(
             connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases

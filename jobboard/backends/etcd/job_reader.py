@@ -19,7 +19,7 @@ from jobboard.states import JobState
 CACHE_SIZE = 20_000
 
 #: The states in the record of a live job; a claim does not change the record.
-_LIVE_STATES = (JobState.DELAYED, JobState.UNCLAIMED)
+_LIVE_STATES = (JobState.DELAYED, JobState.BLOCKED, JobState.UNCLAIMED)
 
 #: How many reads :meth:`JobReader._reads_of` returns.
 _READS_PER_JOB = 4

@@ -12,6 +12,9 @@ from jobboard.states import JobState
 #: board is used.
 LAYOUT = b"layout"
 
+#: No sequence is as large as this: it is a time in microseconds, or a little more.
+MAX_SEQUENCE = 10**18
+
 _is_order = re.compile(rb"\d{22}(\.\d{20})?").fullmatch
 
 
@@ -76,6 +79,7 @@ class Keys:
         self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
         self.watched = root + b"watch/"
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
+        self.blocked, self.lanes, self.slots = root + b"blocked/", root + b"lane/", root + b"slot/"
         self.sequence = root + b"sequence"
         self.layout = root + LAYOUT
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
@@ -93,8 +97,11 @@ class Keys:
         return self.ready_jobs + order
 
     def queue(self, name: str, state: JobState) -> bytes:
-        """The queue of all jobs of one name and state: delayed, unclaimed or trashed."""
-        return self.queues + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
+        """The queue of all jobs of one name and state: delayed, blocked, unclaimed or trashed."""
+        letter: str = state.value[:1].lower()
+        if state is JobState.BLOCKED:
+            return self.blocked + encoded(name) + b"/"
+        return self.queues + encoded(name) + b"/" + letter.encode() + b"/"
 
     def claim(self, order: bytes) -> bytes:
         """The job's owner and lease; the revision that made this key is the token."""
@@ -111,6 +118,14 @@ class Keys:
     def key(self, name: str, key: str) -> bytes:
         """Holds the order of the live job that has this key."""
         return self.unique + encoded(name) + b"/" + encoded(key)
+
+    def lane(self, lane: str) -> bytes:
+        """The queue of the BLOCKED jobs of a lane."""
+        return self.lanes + encoded(lane) + b"/"
+
+    def slot(self, lane: str) -> bytes:
+        """Holds the uuid of the job of a lane that is unclaimed or claimed; exists while there is one."""
+        return self.slots + encoded(lane)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

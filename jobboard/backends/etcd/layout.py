@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobboard.backends.etcd.keys import Keys
@@ -11,7 +10,7 @@ from jobboard.backends.etcd.txn import Compare, Op, delete, modified_at, present
 from jobboard.states import JobState
 
 #: Key -> its value, and the lease that it is under (0: none).
-Content = Mapping[bytes, tuple[bytes, int]]
+Content = dict[bytes, tuple[bytes, int]]
 
 
 @dataclass(slots=True)
@@ -71,7 +70,7 @@ def content_of(keys: Keys, row: StoredJob | None, retention: int = 0) -> Content
     content[keys.live + order] = (row.packed(), 0)
     if row.key is not None:
         content[keys.key(row.name, row.key)] = (order, 0)
-    return content | _place_of(keys, row, order)
+    return content | _place_of(keys, row, order) | _lane_of(keys, row, order)
 
 
 def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
@@ -85,6 +84,15 @@ def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[byt
     if row.due is not None:
         place[keys.timer(row.due, order)] = hint
     return place
+
+
+def _lane_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
+    """Return the key of a live job in its lane."""
+    if row.ties is None or row.state is JobState.DELAYED:
+        return {}
+    if row.state is JobState.BLOCKED:
+        return {keys.lane(row.ties.lane) + order: (b"", 0)}
+    return {keys.slot(row.ties.lane): (row.uuid.encode(), 0)}
 
 
 def steps_between(old: Content, new: Content) -> list[Op]:

@@ -12,6 +12,8 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
+from jobboard.backends.etcd.keys import MAX_SEQUENCE
+from jobboard.backends.etcd.lanes import Lanes, VersionedLane
 from jobboard.backends.etcd.layout import VersionedJob, content_of, steps_between
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
@@ -37,8 +39,8 @@ from jobboard.events import HISTORY_LENGTH
 #: How many postings one transaction holds at most, because of their comparisons.
 MAX_POSTINGS = 50
 
-#: No sequence is as large as this: it is a time in microseconds, or a little more.
-_MAX_SEQUENCE = 10**18
+#: The same for postings with ties, since each may lead to comparisons of its lane and of the job that is admitted.
+_MAX_TIED = 15
 
 
 @dataclass(slots=True)
@@ -50,16 +52,22 @@ class Existing:
     by_key: dict[tuple[str, str], VersionedJob] = field(default_factory=dict)
     #: Keys that name no live job any more, as they are stored.
     orphans: dict[tuple[str, str], KeyValue] = field(default_factory=dict)
+    #: The lanes of its jobs, as the last plan leaves them.
+    lanes: dict[str, VersionedLane] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Step:
-    """What to do for one posting: ``row`` is the job that it leads to, ``before`` that job as read, if it changes."""
+    """What to do for one posting: ``row`` is the job that it leads to, ``before`` that job as read, if it changes.
+
+    ``follow``: what to do for the job that is admitted then.
+    """
 
     outcome: PostOutcome
     row: StoredJob
     before: VersionedJob | None = None
     told: tuple[Note, ...] = ()
+    follow: tuple[Step, ...] = ()
 
 
 class Plan:
@@ -67,14 +75,18 @@ class Plan:
 
     def __init__(self, existing: Existing, now: float, latest: float) -> None:
         self._now, self._slack = now, latest - now
-        self._before = {job.order: job for job in [*existing.by_uuid.values(), *existing.by_key.values()]}
-        seen = {order: job.row.seen() for order, job in self._before.items()}
-        by_uuid = {uuid: seen[job.order] for uuid, job in existing.by_uuid.items()}
-        by_key = {key: seen[job.order] for key, job in existing.by_key.items()}
+        self._lanes = existing.lanes
+        self._before = {job.row.uuid: job for job in [*existing.by_uuid.values(), *existing.by_key.values()]}
+        seen = {uuid: job.row.seen() for uuid, job in self._before.items()}
+        by_uuid = {uuid: seen[job.row.uuid] for uuid, job in existing.by_uuid.items()}
+        by_key = {key: seen[job.row.uuid] for key, job in existing.by_key.items()}
+        for lane in self._lanes.values():
+            lane.blocked = [seen.get(row.uuid, row) for row in lane.blocked]
+            self._before = lane.jobs | self._before
         self._plan = PostingPlan(by_uuid.get, by_key.get, self._draft)
 
     def _draft(self, new: NewJob) -> StoredJob:
-        return StoredJob(new.uuid, new.name, new.priority, 0, self._now, new.body, new.key)
+        return StoredJob(new.uuid, new.name, new.priority, 0, self._now, new.body, new.key, ties=new.ties)
 
     def step(self, new: NewJob) -> Step:
         """Plan the next posting; if it changes a row, all steps that lead to this row have it as changed."""
@@ -82,7 +94,7 @@ class Plan:
         if outcome is PostOutcome.REPLACED:
             if row.newer is not None:
                 return Step(PostOutcome.TAKEN, row)
-            before = self._before.pop(row.order, None)
+            before = self._before.pop(row.uuid, None)
             transition = lifecycle.replace(row, new, self._now, self._slack)
             row.aliases = (*row.aliases, new.uuid)[-HISTORY_LENGTH:]
         elif outcome is PostOutcome.POSTED:
@@ -90,17 +102,33 @@ class Plan:
         else:
             return Step(outcome, row)
         row.add_history(transition.history)
-        return Step(outcome, row, before, transition.told)
+        step = Step(outcome, row, before, transition.told)
+        for following in transition.follow:
+            self._admit(following.lane, step)
+        return step
+
+    def _admit(self, lane: str, step: Step) -> None:
+        """Let the next job of a lane have its slot, if the job of this step leaves it or finds it free."""
+        admitted = self._lanes[lane].follow(step.row)
+        if admitted is None:
+            return
+        transition = lifecycle.admit(admitted, self._now)
+        admitted.add_history(transition.history)
+        if admitted is step.row:
+            step.told += transition.told
+        else:
+            step.follow = (Step(PostOutcome.SAME, admitted, self._before.pop(admitted.uuid, None), transition.told),)
 
 
 class Posting:
     """Posts without reading first; reads what is on the board only if that fails."""
 
-    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
+    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry, lanes: Lanes) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
+        self._lanes = lanes
         self._last_sequence = 0
         self._sequence_lock = threading.Lock()
 
@@ -130,7 +158,11 @@ class Posting:
             deadline.check("others post under the same keys")
 
     def plan(self, rows: Sequence[NewJob], existing: Existing, now: float) -> list[Step]:
-        """Plan each posting of a batch."""
+        """Plan each posting of a batch; reads the lanes of its jobs, if they have any."""
+        holders = [job.row for job in existing.by_key.values() if job.row.ties is not None]
+        ties = [*(new.ties for new in rows), *(row.ties for row in holders)]
+        lanes = [each.lane for each in ties if each is not None]
+        existing.lanes = self._lanes.read(lanes, {row.uuid for row in holders}, max(1, len(holders)))
         plan = Plan(existing, now, self._connection.latest())
         return [plan.step(new) for new in rows]
 
@@ -141,7 +173,7 @@ class Posting:
             return True
         if not self.send(txn).succeeded:
             return False
-        for step in steps:
+        for step in _all_of(steps):
             self._reader.orders.put(step.row.uuid, step.row.order)
         return True
 
@@ -162,14 +194,19 @@ class Posting:
             number = b"%020d" % new[-1].sequence
             txn.compares.append(less(keys.sequence, number))
             txn.then.append(put(keys.sequence, number))
-        for step in steps:
+        old, after = dict[bytes, tuple[bytes, int]](), dict[bytes, tuple[bytes, int]]()
+        for step in _all_of(steps):
             if step.outcome is PostOutcome.POSTED:
                 txn.compares += self._compares_of(step.row, existing)
-                txn.then += steps_between({}, content_of(keys, step.row))
             elif step.before is not None:
                 txn.compares += step.before.unchanged(keys)
-                txn.then += steps_between(content_of(keys, step.before.row), content_of(keys, step.row))
-        txn.then += event_ops(keys, [event_of(step.row, note) for step in steps for note in step.told])
+                old |= content_of(keys, step.before.row)
+            else:
+                continue
+            after |= content_of(keys, step.row)
+        txn.compares += [compare for lane in existing.lanes.values() for compare in lane.conditions()]
+        txn.then += steps_between(old, after)
+        txn.then += event_ops(keys, [event_of(step.row, note) for step in _all_of(steps) for note in step.told])
         return txn
 
     def _compares_of(self, row: StoredJob, existing: Existing) -> list[Compare]:
@@ -201,7 +238,7 @@ class Posting:
         send, key, last = self._connection.send, self._keys.sequence, next(result.found()).first
         if last is None:
             send(Txn([absent(key)], [put(key, b"%020d" % 0)]))
-        elif last.value.isdigit() and int(last.value) < _MAX_SEQUENCE:
+        elif last.value.isdigit() and int(last.value) < MAX_SEQUENCE:
             with self._sequence_lock:
                 self._last_sequence = max(self._last_sequence, int(last.value))
         else:
@@ -243,13 +280,19 @@ def _posted(steps: Sequence[Step]) -> list[Posted]:
     return [Posted(step.outcome, step.row.view()) for step in steps]
 
 
+def _all_of(steps: Sequence[Step]) -> list[Step]:
+    """Return these steps, each before what follows from it."""
+    return [one for step in steps for one in (step, *step.follow)]
+
+
 def _parts_of(rows: Sequence[NewJob]) -> list[list[NewJob]]:
     """Cut a batch into parts, each small enough for one transaction."""
     parts: list[list[NewJob]] = []
     size = MAX_BYTES
     for new in rows:
         size += len(new.body) + 1000
-        if size > MAX_BYTES or len(parts[-1]) == MAX_POSTINGS:
+        most = MAX_POSTINGS if new.ties is None else _MAX_TIED
+        if size > MAX_BYTES or len(parts[-1]) >= most:
             parts.append([])
             size = len(new.body) + 1000
         parts[-1].append(new)

@@ -15,6 +15,7 @@ from jobboard.backends.kv.codec import (
     BYTES_OR_NONE,
     FLAG,
     LIST,
+    MAP,
     MAX_ERROR,
     MAX_HISTORY_REASON,
     MAX_REASON,
@@ -28,6 +29,8 @@ from jobboard.backends.kv.codec import (
     items_of,
     items_of_format,
     pack,
+    pack_ties,
+    ties_of,
 )
 from jobboard.backends.rows import JobRow
 from jobboard.backends.transition import Note, Transition, is_among
@@ -246,7 +249,8 @@ class StoredJob(JobRow):
         return data
 
     def _packed(self) -> bytes:
-        return pack([_FORMAT, self.state.value, _scalars(self), _blobs(self), self.notes, self.aliases])
+        parts = [_FORMAT, self.state.value, _scalars(self), _blobs(self), self.notes, self.aliases]
+        return pack(parts if self.ties is None else [*parts, pack_ties(self.ties)])
 
 
 def stored_job_of(data: bytes) -> StoredJob:
@@ -255,7 +259,9 @@ def stored_job_of(data: bytes) -> StoredJob:
     :raises NewerFormat: only later versions can read it.
     :raises ValueError: it is none.
     """
-    state, scalars, blobs, notes, aliases = items_of_format(data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST))
+    state, scalars, blobs, notes, aliases, *ties = items_of_format(
+        data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST), (MAP,)
+    )
     if len(scalars) == len(_SCALARS) - 1:
         # Of layout 1: it stands where it was posted.
         scalars = [*scalars, 0.0]
@@ -263,7 +269,9 @@ def stored_job_of(data: bytes) -> StoredJob:
     check_kinds(blobs, _BLOBS.values())
     check_kinds(aliases, (TEXT,) * len(aliases))
     given = dict(zip((*_SCALARS, *_BLOBS), (*scalars, *blobs), strict=True))
-    return StoredJob(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
+    row = StoredJob(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
+    row.ties = ties_of(ties[0]) if ties else None
+    return row
 
 
 def newer_job(hint: Hint, order: bytes, data: bytes) -> StoredJob:

@@ -146,7 +146,7 @@ def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
 def combined(txns: Sequence[Txn], first: Sequence[Op]) -> Txn:
     """Return one transaction that does ``first`` and then all of these, or nothing."""
     # The claims of one client compare the same session.
-    compares = list({(compare["key"], compare["target"]): compare for txn in txns for compare in txn.compares}.values())
+    compares = list({compared_in(compare): compare for txn in txns for compare in txn.compares}.values())
     steps = [step for txn in txns for step in txn.then]
     return Txn(compares, many([*first, *steps], len(compares)))
 
@@ -206,6 +206,11 @@ def modified_at(key: bytes, revision: int) -> Compare:
 def less(key: bytes, value: bytes) -> Compare:
     """Hold if the key exists, and its value sorts before this one by bytes."""
     return {"key": b64(key), "target": "VALUE", "result": "LESS", "value": b64(value)}
+
+
+def compared_in(compare: Compare) -> tuple[str, str]:
+    """Return what a comparison looks at; of several that look at the same, one is sent."""
+    return compare["key"], compare["target"]
 
 
 # -- answers -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgpack
 
+from jobboard.backends.rows import Ties
 from jobboard.codec import DECODING_ERRORS, check_format
 
 _NONE = type(None)
@@ -14,7 +15,7 @@ _NONE = type(None)
 #: The types that an item may have; exactly these, since a bool is no number here.
 Kind = frozenset[type]
 
-TEXT, BYTES, WHOLE, FLAG, LIST = (Kind({kind}) for kind in (str, bytes, int, bool, list))
+TEXT, BYTES, WHOLE, FLAG, LIST, MAP = (Kind({kind}) for kind in (str, bytes, int, bool, list, dict))
 NUMBER = Kind({int, float})
 TEXT_OR_NONE, BYTES_OR_NONE, WHOLE_OR_NONE, NUMBER_OR_NONE = (kind | {_NONE} for kind in (TEXT, BYTES, WHOLE, NUMBER))
 
@@ -50,15 +51,18 @@ def items_of(data: bytes, kinds: Sequence[Kind]) -> tuple[list[Any], list[Any]]:
     return known, more
 
 
-def items_of_format(data: bytes, what: str, known: int, kinds: Sequence[Kind]) -> list[Any]:
+def items_of_format(
+    data: bytes, what: str, known: int, kinds: Sequence[Kind], optional: Sequence[Kind] = ()
+) -> list[Any]:
     """Read a list that begins with the number of its format; return what follows that.
 
+    :param optional: the kinds of items that may follow those of ``kinds``.
     :raises NewerFormat: it is of a later format.
     :raises ValueError: it is anything else.
     """
     items = _list_of(data)
     check_format(what, items[0] if items else None, known)
-    check_kinds(items[1:], kinds)
+    check_kinds(items[1:], (*kinds, *optional)[: max(len(kinds), len(items) - 1)])
     return items[1:]
 
 
@@ -67,6 +71,17 @@ def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
     for item, kind in zip(items, kinds, strict=True):
         if type(item) not in kind or item != item:
             raise ValueError(f"it holds {type(item).__name__} where something else belongs")
+
+
+def pack_ties(ties: Ties) -> dict[str, Any]:
+    """Return ties as a part of a record."""
+    return {"lane": ties.lane}
+
+
+def ties_of(part: dict[str, Any]) -> Ties:
+    """Read ties; raises ``ValueError`` if they are none."""
+    check_kinds(map(part.get, ("lane",)), (TEXT,))
+    return Ties(part["lane"])
 
 
 def _list_of(data: bytes) -> list[Any]:
