@@ -126,6 +126,30 @@ def first_of_each_span(places: SortedKeys[int], span: int) -> Iterator[int]:
         place = next(places.after(place - place % span + span - 1), None)
 
 
+class ScheduleOrder(SortedKeys[tuple[float, str]]):
+    """Schedules by the moment at which each is due next, then by id; those that are never due come last."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def place(next_at: float | None, id: str) -> tuple[float, str]:
+        return (float("inf") if next_at is None else next_at, id)
+
+    def due(self, now: float, limit: int) -> tuple[list[str], float | None]:
+        """Return the ids of what is due, earliest first, and the moment of the one that comes after them."""
+        ids: list[str] = []
+        for at, id in self:
+            if at > now or len(ids) == limit:
+                return ids, None if at == float("inf") else at
+            ids.append(id)
+        return ids, None
+
+    def page(self, cursor: Any, size: int) -> tuple[list[str], object | None]:
+        """Return the next ids behind a cursor, None being the head, and the cursor of the page that follows."""
+        places = list(islice(self if cursor is None else self.after(cursor), size))
+        return [id for _, id in places], places[-1] if len(places) == size else None
+
+
 class PriorityIndex(Generic[K]):
     """An order for the whole board, and one for each job name."""
 

@@ -37,8 +37,7 @@ from jobboard.backends.etcd.errors import (
     unreachable,
 )
 from jobboard.backends.etcd.http_pool import pooled_adapter
-from jobboard.backends.etcd.http_session import RequestLimit, Session
-from jobboard.backends.etcd.login import Login
+from jobboard.backends.etcd.http_session import Login, RequestLimit, Session
 from jobboard.backends.etcd.options import Settings
 from jobboard.backends.timelimit import is_time_over, seconds_left
 from jobboard.errors import BoardUnavailable

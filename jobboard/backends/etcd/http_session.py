@@ -1,4 +1,4 @@
-"""The session through which etcd3gw sends its requests: each within its limit, and without what requests adds to each.
+"""The session through which etcd3gw sends its requests, within a limit and without what requests adds, and its login.
 
 Of the CPU that a request takes through ``requests``, half goes into preparing it and into its response anew. Here
 :mod:`~jobboard.backends.etcd.http_exchange` takes a connection of its pool, with the same options of TLS.
@@ -19,7 +19,10 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.util import Timeout
 
+from jobboard.backends.etcd.errors import LoginExpired, refused_login
 from jobboard.backends.etcd.http_exchange import exchange
+from jobboard.backends.etcd.options import Settings
+from jobboard.backends.locks import lock_within
 from jobboard.errors import TooLarge
 
 #: By ``Accept`` etcd knows a request of its gateway; one without it has the rights of the server's own certificate.
@@ -83,3 +86,36 @@ class Session(requests.Session):
         adapter.cert_verify(pool, url, self.verify, self.cert)  # type: ignore[no-untyped-call]
         assert isinstance(pool, HTTPConnectionPool)
         return pool
+
+
+class Login:
+    """The login of a user, which all threads of a client share, and its renewal by one of them.
+
+    Without a user in the settings there is none, and ``token`` stays None.
+
+    :param authenticate: sends a name and a password, and returns a token.
+    """
+
+    def __init__(self, settings: Settings, authenticate: Callable[[dict[str, Any]], str]) -> None:
+        self._settings, self._authenticate = settings, authenticate
+        self._lock = threading.Lock()
+        #: What etcd gave for the password. It stays until there is another one, since other threads send it meanwhile.
+        self.token: str | None = None
+
+    @property
+    def has_user(self) -> bool:
+        """Whether a user is configured."""
+        return self._settings.username is not None
+
+    def renew(self, expired: str | None) -> None:
+        """Log in, unless another thread has done so since ``expired`` was the token.
+
+        :raises BoardUnavailable: it is refused, can't be sent, or another thread has waited for it for too long.
+        """
+        settings = self._settings
+        with lock_within(self._lock, settings.timeout, "etcd does not answer another thread, which logs in"):
+            if self.token == expired:
+                try:
+                    self.token = self._authenticate({"name": settings.username, "password": settings.password})
+                except LoginExpired as error:
+                    raise refused_login(error) from None

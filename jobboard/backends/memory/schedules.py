@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import cast
 
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.jobs import Jobs
@@ -12,11 +10,6 @@ from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.events import JobEvent
 from jobboard.validation import moment
-
-#: After every moment: where those stand that are not due.
-_NEVER = float("inf")
-
-Place = tuple[float, str]
 
 
 class Schedules(ScheduleStore):
@@ -46,10 +39,10 @@ class Schedules(ScheduleStore):
     def _put_schedule(self, old: ScheduleRow | None, new: ScheduleRow | None) -> None:
         store = self._store
         if old is not None:
-            store.schedule_order.remove(_place_of(old))
+            store.schedule_order.remove(store.schedule_order.place(old.next_at, old.id))
             del store.schedules[old.id]
         if new is not None:
-            store.schedule_order.add(_place_of(new))
+            store.schedule_order.add(store.schedule_order.place(new.next_at, new.id))
             store.schedules[new.id] = new
 
     def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
@@ -60,22 +53,12 @@ class Schedules(ScheduleStore):
     def due(self, limit: int) -> DueSchedules:
         with self._lock:
             now = self._begin()
-            rows: list[ScheduleRow] = []
-            for at, id in self._store.schedule_order:
-                if at > now or len(rows) == limit:
-                    return DueSchedules(rows, None if at == _NEVER else at - now, now)
-                rows.append(self._store.schedules[id])
-            return DueSchedules(rows, None, now)
+            ids, next_at = self._store.schedule_order.due(now, limit)
+            rows = [self._store.schedules[id] for id in ids]
+            return DueSchedules(rows, None if next_at is None else next_at - now, now)
 
     def page(self, cursor: object | None, size: int) -> SchedulePage:
         with self._lock:
             self._begin()
-            order = self._store.schedule_order
-            places = iter(order) if cursor is None else order.after(cast(Place, cursor))
-            page = list(islice(places, size))
-            rows = [self._store.schedules[id] for _, id in page]
-            return SchedulePage(rows, page[-1] if len(page) == size else None)
-
-
-def _place_of(row: ScheduleRow) -> Place:
-    return (_NEVER if row.next_at is None else row.next_at, row.id)
+            ids, following = self._store.schedule_order.page(cursor, size)
+            return SchedulePage([self._store.schedules[id] for id in ids], following)

@@ -13,7 +13,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, admit, expire_or_promote
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.stored_job import StoredJob, sequence_of
-from jobboard.backends.ordered import PriorityIndex, SortedKeys, next_ready
+from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, SortedKeys, next_ready
 from jobboard.backends.rows import BookRow, EntityRow, Pause, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
@@ -72,7 +72,7 @@ class MemoryStore:
         self.book_entries: dict[str, dict[str, bytes]] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         #: (next due time, id) of every schedule.
-        self.schedule_order: SortedKeys[tuple[float, str]] = SortedKeys()
+        self.schedule_order = ScheduleOrder()
 
     def indexes(self) -> Iterator[tuple[JobState, PriorityIndex[int]]]:
         """Iterate over the states and where the rows of each stand."""

@@ -10,14 +10,13 @@ from urllib.parse import unquote
 
 from jobboard.backends.locks import lock_within
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
-from jobboard.backends.zookeeper.codec import paused_names, posting_in
+from jobboard.backends.zookeeper.codec import decode_schedule, paused_names, posting_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
-from jobboard.backends.zookeeper.schedule_index import decode_schedule
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode
 from jobboard.errors import BoardUnavailable

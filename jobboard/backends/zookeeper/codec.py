@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobboard.backends.kv.codec import BYTES, LIST, TEXT, TEXT_OR_NONE, check_kinds, items_of, pack, unpack
+from jobboard.backends.kv.codec import (
+    BYTES,
+    LIST,
+    NUMBER_OR_NONE,
+    TEXT,
+    TEXT_OR_NONE,
+    check_kinds,
+    items_of,
+    pack,
+    unpack,
+)
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.errors import BoardUnavailable
 
@@ -17,6 +27,9 @@ _is_id = re.compile(r"[0-9a-zA-Z-]{1,64}").fullmatch
 
 #: A uuid that no job has.
 NOBODY = "nobody"
+
+#: The version of a schedule whose znode is damaged; its body is what the znode holds, and can't be read.
+_DAMAGED = "damaged"
 
 
 def pack_posting(uuid: str, record: bytes) -> bytes:
@@ -54,6 +67,16 @@ def uuid_in(holder: Data) -> str:
     """Return the uuid that a key leads to; :data:`NOBODY` if the key is damaged."""
     uuid = holder.data.decode(errors="replace")
     return uuid if _is_id(uuid) else NOBODY
+
+
+def decode_schedule(data: bytes) -> tuple[str, float | None, bytes]:
+    """Return a schedule's version, the moment at which it is due next, and its body."""
+    try:
+        (version, next_at, body), _ = items_of(data, [TEXT, NUMBER_OR_NONE, BYTES])
+        check_moments(next_at)
+        return version, next_at, body
+    except ValueError:
+        return _DAMAGED, None, data
 
 
 def paused_names(found: Data, path: str) -> frozenset[str | None]:

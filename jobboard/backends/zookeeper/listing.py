@@ -1,4 +1,4 @@
-"""The listing: what this client knows of every job, in claim order."""
+"""The listing: what this client knows of every job, in claim order, and of every schedule, in due order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.ordered import PriorityIndex, first_of_each_span, next_ready, walk
+from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, first_of_each_span, next_ready, walk
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
-from jobboard.backends.zookeeper.schedule_index import ScheduleIndex
 from jobboard.states import LIVE, JobState
 
 #: Above every sequence, and above every moment in milliseconds times that: a priority, the moment at which the job is
@@ -40,6 +39,44 @@ def place_of(listed: Listed) -> int:
     """Return where a job stands: a lower place is claimed earlier."""
     moment = max(0, round(listed.place * 1000))
     return listed.sequence + moment * _SEQUENCES - listed.priority * _MOMENTS
+
+
+class ScheduleIndex:
+    """The schedules; every method is called under the listing's lock."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.order = ScheduleOrder()
+        #: Each schedule's place, and the transaction that it is known from; None for one that was deleted.
+        self._known: dict[str, tuple[tuple[float, str] | None, int]] = {}
+        self._deleted: set[str] = set()
+
+    def put(self, id: str, next_at: float | None, zxid: int) -> None:
+        self._move(id, self.order.place(next_at, id), zxid)
+
+    def drop(self, id: str, zxid: int) -> None:
+        self._move(id, None, zxid)
+
+    def _move(self, id: str, place: tuple[float, str] | None, zxid: int) -> None:
+        before, known = self._known.get(id, (None, -1))
+        if known >= zxid:
+            return
+        if before is not None:
+            self.order.remove(before)
+        if place is not None:
+            self.order.add(place)
+            self._deleted.discard(id)
+        else:
+            self._deleted.add(id)
+        self._known[id] = (place, zxid)
+
+    def forget_deleted(self) -> None:
+        """Forget what was deleted, once every older change is known."""
+        for id in self._deleted:
+            del self._known[id]
+        self._deleted.clear()
 
 
 class Listing:

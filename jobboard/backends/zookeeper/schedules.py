@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv.clock import ServerClock
@@ -13,12 +12,12 @@ from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.codec import decode_schedule
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.schedule_index import Place, decode_schedule
 from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
@@ -115,7 +114,7 @@ class Schedules(ScheduleStore):
         self._change_log.refresh()
         now = self._clock.now()
         with self._listing.lock:
-            ids, next_at = self._listing.schedules.due(now, limit)
+            ids, next_at = self._listing.schedules.order.due(now, limit)
         # One that has been stepped on meanwhile is not due any more.
         rows = [row for row in self.read(ids) if row and (row.next_at or now) <= now] if ids else []
         return DueSchedules(rows, None if next_at is None else next_at - now, now)
@@ -123,9 +122,8 @@ class Schedules(ScheduleStore):
     def page(self, cursor: object | None, size: int) -> SchedulePage:
         self._change_log.refresh()
         with self._listing.lock:
-            places = self._listing.schedules.page(cast(Place | None, cursor), size)
-        rows = self.read([id for _, id in places])
-        return SchedulePage([row for row in rows if row], places[-1] if len(places) == size else None)
+            ids, following = self._listing.schedules.order.page(cursor, size)
+        return SchedulePage([row for row in self.read(ids) if row], following)
 
 
 def _schedule(id: str, data: Data | None) -> ScheduleRow | None:
