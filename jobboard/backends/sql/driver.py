@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 import select
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
+from sqlalchemy.engine import Dialect as Compiler
+
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.server_errors import ServerErrors
@@ -29,6 +31,11 @@ class Driver(UserConnection):
     :param where: the server and the database, for messages; no password.
     """
 
+    #: Writes SQLAlchemy's constructs as text, and makes the parameter of a list.
+    compiler: ClassVar[Compiler]
+    as_list: ClassVar[Callable[[Iterable[str | int]], Any]]
+    #: Reads the server's time, and what is due and paused on a board then.
+    status: ClassVar[str]
     #: Whether the server has channels to notify; where it has none, other processes poll.
     has_channels: ClassVar[bool]
     #: Its own errors in our words.
@@ -36,10 +43,11 @@ class Driver(UserConnection):
     #: The other kinds of connections of the user's that lead to such a server.
     other_connections: ClassVar[Sequence[type[OtherDriverConnection]]]
 
-    def __init__(self, connect: Callable[[float], Any], where: str, dialect: Dialect) -> None:
+    def __init__(self, connect: Callable[[float], Any], where: str, table_names: TableNames) -> None:
         self._connect = connect
         self.where = where
-        self.dialect = dialect
+        self.dialect = Dialect(self.compiler, type(self).as_list, table_names)
+        self._status = table_names.apply(self.status)
         self._errors = self.errors(where)
 
     def connect(self, timeout: float) -> Any:
@@ -60,6 +68,11 @@ class Driver(UserConnection):
                     raise self._errors.unreachable(error) from error
                 raise
             return connection
+
+    @staticmethod
+    @abc.abstractmethod
+    def adopt(connection: Any, reply_timeout: float) -> None:
+        """Make of a connection of an engine one that ``prepare`` takes, with a limit for each reply in seconds."""
 
     @abc.abstractmethod
     def prepare(self, connection: Any) -> None:
@@ -89,9 +102,6 @@ class Driver(UserConnection):
         Raises its own errors.
         """
         raise NotImplementedError
-
-    def lock(self, cursor: Any) -> None:
-        """Each row is locked by itself."""
 
     @property
     def user_connections(self) -> Sequence[UserConnection]:

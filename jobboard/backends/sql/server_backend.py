@@ -46,6 +46,10 @@ class ServerBackend(SqlBackend[ServerDatabase]):
     :param socket_timeout: seconds after which a server that does not reply is given up.
     """
 
+    #: Speaks to the server.
+    driver: ClassVar[type[Driver]]
+    #: The dialects and drivers of SQLAlchemy's engines that it takes, the usual one first.
+    engines: ClassVar[tuple[str, ...]]
     capabilities: ClassVar[Capabilities] = Capabilities(
         processes=True,
         durable=True,
@@ -77,6 +81,10 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         socket_timeout: float = 30.0,
     ) -> None:
         super().__init__(board, address)
+        if engine is not None:
+            found = f"{engine.dialect.name}+{engine.dialect.driver}"
+            if found not in self.engines:
+                raise ValueError(f"the engine speaks {found}; make it with {self.engines[0]}://")
         self._engine = engine
         self._table_names = TableNames(prefix, schema)
         self._pool_size = pool_size
@@ -84,8 +92,27 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         self._socket_timeout = socket_timeout
 
     @abc.abstractmethod
+    def _connector(self) -> tuple[Callable[[float], Any], str]:
+        """Return what connects to the server of the address, and where that is; no password."""
+
     def _driver(self) -> Driver:
-        """Return what speaks to the server; raises ValueError for an address or engine that it can't use."""
+        if self._engine is None:
+            connect, where = self._connector()
+        else:
+            connect, where = self._connect_by_engine(self._engine), self._engine.url.render_as_string()
+        return self.driver(connect, f"{self.driver.errors.server} at {where}", self._table_names)
+
+    def _connect_by_engine(self, engine: Engine) -> Callable[[float], Any]:
+        """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
+
+        def connect(_timeout: float) -> Any:
+            pooled = engine.raw_connection()
+            connection = pooled.driver_connection
+            pooled.detach()
+            self.driver.adopt(connection, self._socket_timeout)
+            return connection
+
+        return connect
 
     def _connect(self, timeout: float) -> ServerDatabase:
         return ServerDatabase(

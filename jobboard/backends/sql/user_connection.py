@@ -29,6 +29,8 @@ class UserConnection(abc.ABC):
     dialect: Dialect
     error: type[Exception]
     transaction: type[Transaction]
+    #: Selects the time by the clock that judges expiry and delay.
+    now_statement: ClassVar[str]
 
     @abc.abstractmethod
     def takes(self, connection: Any) -> bool:
@@ -41,16 +43,15 @@ class UserConnection(abc.ABC):
         :raises ValueError: the connection commits every statement by itself.
         """
 
-    @abc.abstractmethod
-    def lock(self, cursor: Any) -> None:
+    def lock(self, cursor: Any) -> None:  # noqa: B027, servers lock each row by itself
         """Wait for what only one transaction has at a time, before anything is read; raises its own errors."""
 
-    @abc.abstractmethod
     def now(self, cursor: Any) -> float:
         """Return the time by the clock that judges expiry and delay; raises its own errors."""
+        cursor.execute(self.now_statement)
+        return float(cursor.fetchone()[0])
 
-    @abc.abstractmethod
-    def notify(self, cursor: Any, channel: str) -> None:
+    def notify(self, cursor: Any, channel: str) -> None:  # noqa: B027, where there are no channels, other processes poll
         """Notify who listens on the channel, once the transaction commits; raises its own errors."""
 
     @abc.abstractmethod
@@ -64,19 +65,18 @@ class OtherDriverConnection(UserConnection):
     :param explain: makes our error of the driver's.
     """
 
-    #: Selects the server's time.
-    now_statement: ClassVar[str]
+    #: The modules of SQLAlchemy's adapters that it takes.
+    adapters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
         self.dialect = dialect
         self._explain = explain
 
-    def lock(self, cursor: Any) -> None:
-        """Each row is locked by itself."""
-
-    def now(self, cursor: Any) -> float:
-        cursor.execute(self.now_statement)
-        return float(cursor.fetchone()[0])
+    def takes(self, connection: Any) -> bool:
+        if not is_adapted(connection, *self.adapters):
+            return False
+        self.error = connection.dbapi.Error
+        return True
 
     def explain(self, error: Exception) -> BoardUnavailable:
         return self._explain(error)
@@ -188,6 +188,7 @@ def _advice(cls: type) -> str:
     return "" if advice is None else f"; {advice}"
 
 
-def is_adapted(connection: Any, module: str) -> bool:
-    """Whether it is SQLAlchemy's adapter of an asynchronous driver, from one of SQLAlchemy's modules."""
-    return isinstance(connection, AdaptedConnection) and type(connection).__module__ == f"sqlalchemy.dialects.{module}"
+def is_adapted(connection: Any, *modules: str) -> bool:
+    """Whether it is SQLAlchemy's adapter of an asynchronous driver, from one of these modules of its dialects."""
+    module = type(connection).__module__.removeprefix("sqlalchemy.dialects.")
+    return isinstance(connection, AdaptedConnection) and module in modules

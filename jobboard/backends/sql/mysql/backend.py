@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import pymysql
-from sqlalchemy.engine import Engine
-
 from jobboard.backends.address import Address
 from jobboard.backends.sql.backend import Operations
-from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.mysql.connection import Connect, connector
 from jobboard.backends.sql.mysql.driver import MysqlDriver
 from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming, MysqlPosting
@@ -34,6 +29,8 @@ class MysqlBackend(ServerBackend):
     """
 
     scheme: ClassVar[str] = "mysql"
+    driver = MysqlDriver
+    engines = ("mysql+pymysql", "mariadb+pymysql")
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **ServerBackend.options,
         **TLS_OPTIONS,
@@ -49,17 +46,13 @@ class MysqlBackend(ServerBackend):
         if self._engine is None:
             parameters = {**_parameters_of(address), **socket}
             self._parameters = parameters | tls_of(tls, parameters.get("unix_socket", parameters["host"]))
-        else:
-            _check_engine(self._engine)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
         return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs)
 
-    def _driver(self) -> Driver:
-        if self._engine is not None:
-            return _driver_of(self._engine, self._table_names, self._socket_timeout)
-        where = f"MySQL at {self._parameters['host']}:{self._parameters['port']}/{self._parameters['database']}"
-        return MysqlDriver(connector(self._parameters, self._socket_timeout), where, self._table_names)
+    def _connector(self) -> tuple[Connect, str]:
+        known = self._parameters
+        return connector(known, self._socket_timeout), f"{known['host']}:{known['port']}/{known['database']}"
 
 
 def _parameters_of(address: Address) -> dict[str, Any]:
@@ -76,29 +69,3 @@ def _parameters_of(address: Address) -> dict[str, Any]:
         "password": address.password or "",
         "database": database,
     }
-
-
-# -- connections of an engine ------------------------------------------------------------------------------------------
-
-
-def _check_engine(engine: Engine) -> None:
-    if engine.dialect.name not in ("mysql", "mariadb") or engine.dialect.driver != "pymysql":
-        found = f"{engine.dialect.name}+{engine.dialect.driver}"
-        raise ValueError(f"the engine speaks {found}; make it with mysql+pymysql://")
-
-
-def _driver_of(engine: Engine, table_names: TableNames, reply_timeout: float) -> Driver:
-    """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
-    return MysqlDriver(_connector(engine, reply_timeout), f"MySQL at {engine.url.render_as_string()}", table_names)
-
-
-def _connector(engine: Engine, reply_timeout: float) -> Connect:
-    def connect(_timeout: float) -> Any:
-        pooled = engine.raw_connection()
-        connection: Any = pooled.driver_connection
-        pooled.detach()
-        assert isinstance(connection, pymysql.Connection)
-        connection._read_timeout = connection._write_timeout = reply_timeout  # type: ignore[attr-defined]
-        return connection
-
-    return connect

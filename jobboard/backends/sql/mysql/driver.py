@@ -13,11 +13,9 @@ from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
 from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
-from jobboard.backends.sql.mysql.connection import Connect
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import planner_of
@@ -74,13 +72,17 @@ class MysqlDriver(Driver):
     error = pymysql.Error
     errors = MysqlErrors
     transaction = MysqlTransaction
+    compiler = MySQLDialect_pymysql(paramstyle="pyformat")
+    as_list = literal_list
+    status = _STATUS
+    now_statement = NOW
     has_channels = False
     other_connections = (MysqlclientConnection, AdaptedAsyncConnection)
 
-    def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
-        compiler = MySQLDialect_pymysql(paramstyle="pyformat")
-        super().__init__(connect, where, Dialect(compiler, literal_list, table_names))
-        self._status = table_names.apply(_STATUS)
+    @staticmethod
+    def adopt(connection: Any, reply_timeout: float) -> None:
+        assert isinstance(connection, pymysql.Connection)
+        limit_replies(connection, reply_timeout)
 
     def prepare(self, connection: Any) -> None:
         _check(connection, self.where)
@@ -110,10 +112,6 @@ class MysqlDriver(Driver):
         [(now, due_at, is_any_paused)] = not_empty(status, self.where)
         return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
 
-    def now(self, cursor: Any) -> float:
-        cursor.execute(NOW)
-        return float(cursor.fetchone()[0])
-
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         assert isinstance(transaction, MysqlTransaction)
         transaction.commit()
@@ -128,9 +126,6 @@ class MysqlDriver(Driver):
             raise ValueError(COMMITS_BY_ITSELF)
         check_charset(connection.character_set_name())
         return connection.cursor(pymysql.cursors.Cursor)
-
-    def notify(self, cursor: Any, channel: str) -> None:
-        """Waiters in other processes poll."""
 
     def read_version(self, connection: Any) -> str | None:
         try:
@@ -148,7 +143,7 @@ class MysqlDriver(Driver):
         cursor.execute("SELECT GET_LOCK(%s, %s)", (lock, timeout))
         if cursor.fetchone() != (1,):
             raise BoardUnavailable(f"another process migrates {self.where} since more than {timeout:.0f} s")
-        connection._read_timeout = connection._write_timeout = STEP_TIMEOUT
+        limit_replies(connection, STEP_TIMEOUT)
         try:
             yield
         finally:
@@ -164,6 +159,11 @@ class MysqlDriver(Driver):
 
     def change_source(self, connection: Any, channel: str, event_channel: str) -> ChangeSource:
         return MysqlChangeSource(self, connection)
+
+
+def limit_replies(connection: Any, seconds: float) -> None:
+    """Limit the wait for a reply on this connection."""
+    connection._read_timeout = connection._write_timeout = seconds
 
 
 def _check(connection: Any, where: str) -> None:

@@ -9,7 +9,7 @@ from pymysql.constants import SERVER_STATUS
 
 from jobboard.backends.sql.mysql.errors import code_of
 from jobboard.backends.sql.transaction import StepwiseTransaction
-from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, OtherDriverConnection, is_adapted
+from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, OtherDriverConnection
 
 #: Independent of the session's time zone.
 NOW = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"
@@ -34,9 +34,6 @@ class _OtherDriver(OtherDriverConnection):
 
     transaction = StepwiseTransaction
     now_statement = NOW
-
-    def notify(self, cursor: Any, channel: str) -> None:
-        """Waiters in other processes poll."""
 
 
 class MysqlclientConnection(_OtherDriver):
@@ -71,11 +68,7 @@ class MysqlclientConnection(_OtherDriver):
 class AdaptedAsyncConnection(_OtherDriver):
     """Both libraries come from PyMySQL, and tell the same of their connections."""
 
-    def takes(self, connection: Any) -> bool:
-        if not any(is_adapted(connection, f"mysql.{driver}") for driver in ("asyncmy", "aiomysql")):
-            return False
-        self.error = connection.dbapi.Error
-        return True
+    adapters = ("mysql.asyncmy", "mysql.aiomysql")
 
     def cursor(self, connection: Any) -> Any:
         below = connection.driver_connection

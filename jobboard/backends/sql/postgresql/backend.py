@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import psycopg
-from sqlalchemy.engine import Engine
-
 from jobboard.backends.address import Address
 from jobboard.backends.options import LIBPQ, truth
 from jobboard.backends.sql.backend import Operations
-from jobboard.backends.sql.dialect import TableNames, check_name
-from jobboard.backends.sql.driver import Driver
-from jobboard.backends.sql.postgresql.driver import Connect, PostgresqlDriver, connector, limit_replies
+from jobboard.backends.sql.dialect import check_name
+from jobboard.backends.sql.postgresql.driver import Connect, PostgresqlDriver, connector
 from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlClaimedJobs,
     PostgresqlClaiming,
@@ -36,6 +32,8 @@ class PostgresqlBackend(ServerBackend):
     """
 
     scheme: ClassVar[str] = "postgresql"
+    driver = PostgresqlDriver
+    engines = ("postgresql+psycopg",)
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         **ServerBackend.options,
         "schema": check_name,
@@ -50,8 +48,6 @@ class PostgresqlBackend(ServerBackend):
         self._parameters = {**_parameters_of(address), **parameters}
         if self._engine is None:
             self._parameters |= tls_of(parameters, self._parameters.get("host"), unverified=unverified)
-        else:
-            _check_engine(self._engine)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
         return Operations(database, PostgresqlPosting, PostgresqlClaiming, PostgresqlClaimedJobs, PostgresqlReading)
@@ -59,11 +55,10 @@ class PostgresqlBackend(ServerBackend):
     def _operations_within(self, connection: Any) -> Operations:
         return Operations(self.database.join(connection), PostgresqlUserPosting)
 
-    def _driver(self) -> Driver:
-        if self._engine is not None:
-            return _driver_of(self._engine, self._table_names, self._socket_timeout)
-        connect = connector(self._parameters, self._socket_timeout)
-        return PostgresqlDriver(connect, _where(self._parameters), self._table_names)
+    def _connector(self) -> tuple[Connect, str]:
+        known = self._parameters
+        where = f"{known.get('host', 'the default host')}:{known.get('port', '')}/{known.get('dbname', '')}"
+        return connector(known, self._socket_timeout), where
 
 
 def _parameters_of(address: Address) -> dict[str, Any]:
@@ -82,38 +77,3 @@ def _parameters_of(address: Address) -> dict[str, Any]:
     if len(address.hosts) > 1:
         parameters["target_session_attrs"] = "read-write"
     return {name: value for name, value in parameters.items() if value not in (None, "")}
-
-
-def _where(parameters: Mapping[str, Any]) -> str:
-    return f"PostgreSQL at {parameters.get('host', 'the default host')}:{parameters.get('port', '')}/" + str(
-        parameters.get("dbname", "")
-    )
-
-
-# -- connections of an engine ------------------------------------------------------------------------------------------
-
-
-def _check_engine(engine: Engine) -> None:
-    if engine.dialect.name != "postgresql" or engine.dialect.driver != "psycopg":
-        found = f"{engine.dialect.name}+{engine.dialect.driver}"
-        raise ValueError(f"the engine speaks {found}; make it with postgresql+psycopg://")
-
-
-def _driver_of(engine: Engine, table_names: TableNames, reply_timeout: float) -> Driver:
-    """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
-    return PostgresqlDriver(
-        _connector(engine, reply_timeout), f"PostgreSQL at {engine.url.render_as_string()}", table_names
-    )
-
-
-def _connector(engine: Engine, reply_timeout: float) -> Connect:
-    def connect(_timeout: float) -> psycopg.Connection[Any]:
-        pooled = engine.raw_connection()
-        connection: Any = pooled.driver_connection
-        pooled.detach()
-        assert isinstance(connection, psycopg.Connection)
-        limit_replies(connection, reply_timeout)
-        connection.rollback()
-        return connection
-
-    return connect

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.dialect import TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
@@ -96,16 +96,24 @@ class PostgresqlDriver(Driver):
     error = psycopg.Error
     errors = PostgresqlErrors
     transaction = Transaction
+    compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+    as_list = list
+    status = _STATUS
+    now_statement = NOW
     has_channels = True
     other_connections = (Psycopg2Connection, AdaptedPsycopgConnection, AdaptedAsyncpgConnection)
 
     def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
-        compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
-        super().__init__(connect, where, Dialect(compiler, list, table_names))
-        self._status = table_names.apply(_STATUS)
+        super().__init__(connect, where, table_names)
         #: Whether it is known that each connection has a session to itself.
         self._has_own_sessions = False
         self._statements: defaultdict[psycopg.Connection[Any], dict[str, PreparedStatement]] = defaultdict(dict)
+
+    @staticmethod
+    def adopt(connection: Any, reply_timeout: float) -> None:
+        assert isinstance(connection, psycopg.Connection)
+        limit_replies(connection, reply_timeout)
+        connection.rollback()
 
     def prepare(self, connection: psycopg.Connection[Any]) -> None:
         version = connection.info.server_version
@@ -158,9 +166,6 @@ class PostgresqlDriver(Driver):
         cursor.nextset()
         [(now, is_any_due, is_any_paused)] = not_empty(cursor.fetchall(), self.where)
         return now, BoardStatus(is_any_due, is_any_paused)
-
-    def now(self, cursor: Any) -> float:
-        return float(cursor.execute(NOW).fetchone()[0])
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         cursor.execute("COMMIT")

@@ -13,7 +13,6 @@ from jobboard.backends.sql.user_connection import (
     ConvertingCursor,
     OtherDriverConnection,
     Parameters,
-    is_adapted,
 )
 
 NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -78,11 +77,7 @@ def _bytes_type() -> Any:
 
 
 class AdaptedPsycopgConnection(_OtherDriver):
-    def takes(self, connection: Any) -> bool:
-        if not is_adapted(connection, "postgresql.psycopg"):
-            return False
-        self.error = connection.dbapi.Error
-        return True
+    adapters = ("postgresql.psycopg",)
 
     def cursor(self, connection: Any) -> Any:
         if connection.autocommit and connection.info.transaction_status == 0:
@@ -92,11 +87,7 @@ class AdaptedPsycopgConnection(_OtherDriver):
 
 
 class AdaptedAsyncpgConnection(_OtherDriver):
-    def takes(self, connection: Any) -> bool:
-        if not is_adapted(connection, "postgresql.asyncpg"):
-            return False
-        self.error = connection.dbapi.Error
-        return True
+    adapters = ("postgresql.asyncpg",)
 
     def cursor(self, connection: Any) -> Any:
         if connection.autocommit and not connection.driver_connection.is_in_transaction():

@@ -41,9 +41,6 @@ class SqliteUserConnection(UserConnection):
     def now(self, cursor: Any) -> float:
         return time.time()
 
-    def notify(self, cursor: Any, channel: str) -> None:
-        """Waiters in other processes poll."""
-
     def explain(self, error: Exception) -> BoardUnavailable:
         assert isinstance(error, sqlite3.Error)
         return explain(error, self._path)
