@@ -18,7 +18,7 @@ from servers.proxy import Proxy
 from jobboard import JobBoard, LogBook, Posting, backend, fetch
 from jobboard.backends.sql import commit_notifier
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.event_statements import LAST_EVENT
+from jobboard.backends.sql.journal_statements import LAST_EVENT
 from jobboard.backends.sql.postgresql import change_source
 from jobboard.board import client_of, register
 from jobboard.participants import Entity

@@ -18,7 +18,7 @@ from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import JobBoard, backend
 from jobboard.backends.sql.commit_notifier import UNHEARD_INTERVAL
-from jobboard.backends.sql.postgresql import change_source, channels
+from jobboard.backends.sql.postgresql import change_source
 from jobboard.backends.sql.postgresql.change_source import READ_INTERVAL
 from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
 from jobboard.backends.sql.server_database import NOTIFY_INTERVAL, ServerDatabase
@@ -42,7 +42,7 @@ def board(postgresql: PostgresqlServer) -> Iterator[JobBoard]:
 def listening(postgresql: PostgresqlServer, board: JobBoard) -> Iterator[psycopg.Connection[Any]]:
     """A plain connection that hears what the board's waiters hear."""
     with closing(postgresql.client()) as connection:
-        connection.execute(channels.listen(_database_of(board).channel).encode())
+        connection.execute(change_source.listen(_database_of(board).channel).encode())
         yield connection
 
 
@@ -150,7 +150,7 @@ def test_a_server_that_refuses_the_connection_for_notifications_fails_no_post(
         client.execute("CREATE DATABASE refusing")
         uri = postgresql.uri.replace("/jobs", "/refusing")
         with backend("refused", uri) as board, closing(postgresql.client("refusing")) as listening:
-            listening.execute(channels.listen(_database_of(board).channel).encode())
+            listening.execute(change_source.listen(_database_of(board).channel).encode())
             client.execute("ALTER DATABASE refusing ALLOW_CONNECTIONS false")
             board.post("resize")
             eventually(lambda: "can't notify other processes, which look from time to time" in caplog.text)
@@ -187,7 +187,7 @@ def test_a_channel_that_the_server_refuses_holds_up_no_other_and_is_sent_again(
     eventually(lambda: _is_notified(listening))
     eventually(lambda: len(refused) > 2)
     assert len([text for text in caplog.messages if "can't notify other processes" in text]) == 1
-    listening.execute(channels.listen("jobboard_other").encode())
+    listening.execute(change_source.listen("jobboard_other").encode())
     refuses.clear()
     eventually(lambda: _is_notified(listening))
 

@@ -14,7 +14,7 @@ from typing import Any
 from jobboard.backends.address import Address
 from jobboard.backends.rows import Abandonment, ClaimRequest, Consumption, Extension, Fence, JobRow, NewJob
 from jobboard.backends.sql import SqliteBackend
-from jobboard.backends.sql.process_notifier import ProcessNotifier
+from jobboard.backends.sql.database import ProcessNotifier
 
 
 def backend_of(path: Path, board: str = "board", **options: Any) -> SqliteBackend:

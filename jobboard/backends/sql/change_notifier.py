@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.listeners import Listener
-from jobboard.backends.sql import event_statements
+from jobboard.backends.sql import journal_statements
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.database import Database
 from jobboard.backends.sql.rows import Row
@@ -184,7 +184,7 @@ class ChangeNotifier:
         self.enter()
         try:
             with self._database.read() as transaction:
-                (last,) = transaction.row(event_statements.LAST_EVENT) or (0,)
+                (last,) = transaction.row(journal_statements.LAST_EVENT) or (0,)
         except BaseException:
             self.leave()
             raise
@@ -225,7 +225,7 @@ class ChangeNotifier:
 
     def _follow_shorter_journal(self, source: ChangeSource) -> None:
         """Go on at the journal's end if that was passed: a replica or a backup may not have had its last lines."""
-        [(last,)] = source.rows(event_statements.LAST_EVENT)
+        [(last,)] = source.rows(journal_statements.LAST_EVENT)
         with self._telling:
             self._last_event = min(self._last_event, last)
             for listener in self._listeners:
@@ -234,7 +234,7 @@ class ChangeNotifier:
     def _wants_common(self) -> bool:
         # Without the lock: it is held while a listener is told, who may wait for another thread's commit.
         listeners = list(self._listeners)
-        return any(not listener.kinds.isdisjoint(event_statements.COMMON_KINDS) for listener in listeners)
+        return any(not listener.kinds.isdisjoint(journal_statements.COMMON_KINDS) for listener in listeners)
 
     def _tell(self, row: Row) -> None:
         try:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jobboard.backends.sql.event_statements import EVENTS, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
+from jobboard.backends.sql.journal_statements import EVENTS, EVENTS_OF, LAST_EVENT, MAX_EVENTS, MAX_SKIMMED, SKIM
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 

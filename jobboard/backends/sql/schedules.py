@@ -7,15 +7,58 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from sqlalchemy import delete, func, insert, literal_column, select, update
+
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
-from jobboard.backends.sql import schedule_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.posting import KeyTakenError, post_all
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.schema import schedules
+from jobboard.backends.sql.statement import Statement, either, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_event, write_events
+
+_mine = schedules.c.board == p("board")
+_in_order = (schedules.c.next_at, schedules.c.id)
+
+#: What makes a ScheduleRow, in the order of its fields.
+SCHEDULE = [schedules.c.id, schedules.c.version, schedules.c.next_at, schedules.c.body]
+
+
+# PostgreSQL's planner is told to avoid sorting (see its driver). In this order only the primary index has a range of
+# one id; of that one alone, a plan for few schedules might read all of the index of what is due.
+def _of_id(id: Any) -> Any:
+    return (schedules.c.id >= id) & (schedules.c.id <= id)
+
+
+_by_id = select(*SCHEDULE).where(_mine).order_by(schedules.c.id)
+# In one order, so that two who lock several rows don't wait for each other.
+_versions = _by_id.with_only_columns(schedules.c.id, schedules.c.version).with_for_update()
+_these = in_list(schedules.c.id, "ids")
+READ_VERSIONS = Statement(_versions.where(_these), postgresql=for_each_of("ids", _versions, _of_id))
+ADD = Statement(insert(schedules).values(parameters("board", "id", "version", "next_at", "body")))
+# It is locked, and so has its place (ctid) until it is changed.
+_place = _by_id.with_only_columns(literal_column("ctid")).where(_of_id(p("id"))).scalar_subquery()
+_this = either(_mine & (schedules.c.id == p("id")), postgresql=literal_column("ctid") == _place)
+CHANGE = Statement(update(schedules).where(_this).values(parameters("version", "next_at", "body")))
+DELETE = Statement(delete(schedules).where(_this))
+
+READ = Statement(select(*SCHEDULE).where(_mine, _these), postgresql=for_each_of("ids", _by_id, _of_id))
+DUE = Statement(select(*SCHEDULE).where(_mine, schedules.c.next_at <= p("now")).order_by(*_in_order).limit(p("limit")))
+NEXT_AFTER_NOW = Statement(select(func.min(schedules.c.next_at)).where(_mine, schedules.c.next_at > p("now")))
+
+# A page is what is due at the last one's moment, then what is due later, then what isn't due.
+_some = select(*SCHEDULE).where(_mine).order_by(*_in_order).limit(p("size"))
+HEAD = Statement(_some.where(schedules.c.next_at.is_not(None)))
+AT = Statement(_some.where(schedules.c.next_at == p("at"), schedules.c.id > p("id")))
+LATER = Statement(_some.where(schedules.c.next_at > p("at")))
+NOT_DUE = Statement(
+    select(*SCHEDULE)
+    .where(_mine, schedules.c.next_at.is_(None), schedules.c.id > p("id"))
+    .order_by(schedules.c.id)
+    .limit(p("size"))
+)
 
 
 class Schedules(ScheduleStore):
@@ -31,15 +74,12 @@ class Schedules(ScheduleStore):
 
     def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
         with self._transactions.read() as transaction:
-            found = {
-                row[0]: ScheduleRow(*row)
-                for row in transaction.rows(schedule_statements.READ, ids=transaction.list_of(ids))
-            }
+            found = {row[0]: ScheduleRow(*row) for row in transaction.rows(READ, ids=transaction.list_of(ids))}
         return [found.get(id) for id in ids]
 
     def due(self, limit: int) -> DueSchedules:
         with self._transactions.read() as transaction:
-            rows = transaction.rows(schedule_statements.DUE, limit=limit + 1)
+            rows = transaction.rows(DUE, limit=limit + 1)
             next_at = rows[limit][2] if len(rows) > limit else _next_at(transaction)
             due = [ScheduleRow(*row) for row in rows[:limit]]
             return DueSchedules(due, None if next_at is None else next_at - transaction.now, transaction.now)
@@ -57,7 +97,7 @@ class _Steps:
         self._transaction = transaction
         self._steps = steps
         ids = transaction.list_of(dict.fromkeys(step.id for step in steps))
-        self._versions: dict[str, str | None] = dict(transaction.rows(schedule_statements.READ_VERSIONS, ids=ids))
+        self._versions: dict[str, str | None] = dict(transaction.rows(READ_VERSIONS, ids=ids))
 
     def take(self) -> list[Verdict]:
         verdicts = [self._verdict_on(step) for step in self._steps]
@@ -96,8 +136,8 @@ class _Steps:
 
 def _statement_of(step: ScheduleStep) -> Statement:
     if step.row is None:
-        return schedule_statements.DELETE
-    return schedule_statements.ADD if step.after is None else schedule_statements.CHANGE
+        return DELETE
+    return ADD if step.after is None else CHANGE
 
 
 def _row_of(step: ScheduleStep) -> dict[str, Any]:
@@ -108,7 +148,7 @@ def _row_of(step: ScheduleStep) -> dict[str, Any]:
 
 
 def _next_at(transaction: Transaction) -> float | None:
-    row = transaction.row(schedule_statements.NEXT_AFTER_NOW)
+    row = transaction.row(NEXT_AFTER_NOW)
     return None if row is None else row[0]
 
 
@@ -117,12 +157,12 @@ def _page(transaction: Transaction, cursor: object | None, size: int) -> list[Ro
     rows: list[Row] = []
     at, last = cursor if isinstance(cursor, tuple) else (None, None)
     if last is None:
-        rows = transaction.rows(schedule_statements.HEAD, size=size)
+        rows = transaction.rows(HEAD, size=size)
     elif at is not None:
-        rows = transaction.rows(schedule_statements.AT, at=at, id=last, size=size)
+        rows = transaction.rows(AT, at=at, id=last, size=size)
         if len(rows) < size:
-            rows += transaction.rows(schedule_statements.LATER, at=at, size=size - len(rows))
+            rows += transaction.rows(LATER, at=at, size=size - len(rows))
     if len(rows) < size:
         after = last if at is None and last is not None else ""
-        rows += transaction.rows(schedule_statements.NOT_DUE, id=after, size=size - len(rows))
+        rows += transaction.rows(NOT_DUE, id=after, size=size - len(rows))
     return rows

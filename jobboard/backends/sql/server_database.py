@@ -12,10 +12,9 @@ from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.commit_notifier import CommitNotifier
 from jobboard.backends.sql.connection_pool import ConnectionPool, Place
-from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.database import Database, process_notifier_of
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import check_tables
-from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction, Undone

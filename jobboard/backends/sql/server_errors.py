@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
 
 from jobboard.errors import BoardUnavailable, ReplyLost, RowLocked, TooLarge, TransactionUndone
+
+R = TypeVar("R")
 
 
 class ServerErrors(abc.ABC):
@@ -80,3 +83,13 @@ class ServerErrors(abc.ABC):
     def refusal(self, error: Exception) -> str | None:
         """Return what to do if the server refused the connection, and the error has no code; None if it did not."""
         return None
+
+
+def not_empty(rows: Sequence[R], where: str) -> Sequence[R]:
+    """Return the rows, or the results, of an answer.
+
+    :raises ReplyLost: there are none, so this is not the answer to what was asked.
+    """
+    if not rows:
+        raise ReplyLost(f"{where} gave an empty answer, which may be that to another request; is a proxy before it?")
+    return rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobboard.backends.sql.change_source import ServerChangeSource
-from jobboard.backends.sql.event_statements import END_OF_JOURNAL
 from jobboard.backends.sql.journal_reader import Lines
+from jobboard.backends.sql.journal_statements import END_OF_JOURNAL
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.user_connection import UserConnection
 

@@ -11,7 +11,6 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
-from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
@@ -29,6 +28,7 @@ from jobboard.backends.sql.mysql.user_connections import (
 )
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.retries import LOCK_TIMEOUT
+from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF

@@ -28,7 +28,6 @@ from jobboard.backends.rows import (
     PostOutcome,
     Verdict,
 )
-from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.job_statements import FIND_MANY
@@ -54,12 +53,13 @@ from jobboard.backends.sql.mysql.fast_statements import (
     SET_STATUS,
     STATUS,
 )
-from jobboard.backends.sql.mysql.script import Script
+from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.rows import Row, job_of, place_in_sql, position_of, stored_integer
 from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
+from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import LongPath
 from jobboard.errors import BoardUnavailable

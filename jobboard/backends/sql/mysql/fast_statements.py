@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlalchemy import text
 
 from jobboard.backends.sql.mysql.driver import SET_NOW
-from jobboard.backends.sql.mysql.script import Script
+from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.statement import Statement

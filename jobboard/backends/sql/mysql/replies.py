@@ -1,15 +1,17 @@
-"""Several statements in one round trip, and the rows of each."""
+"""Several statements in one round trip, and the rows of each; whole transactions, which MariaDB parses once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT
 
-from jobboard.backends.sql.mysql.errors import PACKET_TOO_LARGE
+from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.mysql.errors import PACKET_TOO_LARGE, TOO_MANY_PREPARED, UNKNOWN_PREPARED, code_of
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.statement import Statement
 
 #: Characters, which no server refuses: of 4 bytes each they are the least ``max_allowed_packet`` that is in use.
 _SMALL = 1 << 18
@@ -87,3 +89,63 @@ def _check_size(cursor: Any, text: str) -> None:
     # One byte says that it is a query, and the server keeps one.
     if size + 1 >= most:
         raise pymysql.OperationalError(PACKET_TOO_LARGE, f"{size} bytes are more than max_allowed_packet, {most}")
+
+
+class _Marks(dict[str, str]):
+    """Stands for the values of a text: each is a mark, and the names are noted in the order of the marks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __missing__(self, name: str) -> str:
+        self.names.append(name)
+        return "?"
+
+
+class Script:
+    """
+    :param name: what it is called on the server.
+    :param statements: all of the transaction, from its begin to its commit.
+    """
+
+    def __init__(self, name: str, *statements: Statement) -> None:
+        self._name = f"jobboard_{name}"
+        self._statements = statements
+        self._prepared: dict[str, tuple[str, list[str]]] = {}
+
+    def run(self, cursor: Any, dialect: Dialect, values: Mapping[str, str]) -> list[Sequence[Row]]:
+        """Return the rows of each statement that has any.
+
+        :param values: the parameters, as they stand in a statement.
+        """
+        connection = cursor.connection
+        # Whether the connection has it prepared. Where that fails once, because the server has too many or a proxy has
+        # changed the session, the statements are sent as they are from then on.
+        known: dict[str, bool] = vars(connection).setdefault("jobboard_scripts", {})
+        if known.get(self._name, True) and is_mariadb(connection):
+            marked, names = self._marked(dialect)
+            execute = f"EXECUTE {self._name} USING {','.join([values[name] for name in names])}"
+            if self._name not in known:
+                execute = compound([f"PREPARE {self._name} FROM {connection.escape(marked)}", execute])
+            try:
+                found = result_sets(cursor, execute, len(self._statements) + 1)
+            except pymysql.Error as error:
+                known[self._name] = code_of(error) not in (TOO_MANY_PREPARED, UNKNOWN_PREPARED)
+                if known[self._name]:
+                    raise
+            else:
+                known[self._name] = True
+                return found
+        return answers(cursor, *(sql % values for sql in self._texts(dialect)))
+
+    def _texts(self, dialect: Dialect) -> list[str]:
+        return [statement.on(dialect)[0] for statement in self._statements]
+
+    def _marked(self, dialect: Dialect) -> tuple[str, list[str]]:
+        found = self._prepared.get(dialect.key)
+        if found is None:
+            marks = _Marks()
+            text = compound(sql % marks for sql in self._texts(dialect))
+            found = self._prepared[dialect.key] = text, marks.names
+        return found

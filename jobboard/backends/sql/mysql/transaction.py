@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jobboard.backends.sql.mysql.replies import answers, say, size_of
-from jobboard.backends.sql.mysql.script import Script
+from jobboard.backends.sql.mysql.replies import Script, answers, say, size_of
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import StepwiseTransaction

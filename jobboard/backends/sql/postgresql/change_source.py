@@ -1,7 +1,13 @@
-"""News of PostgreSQL, by LISTEN, and by a look now and then."""
+"""News of PostgreSQL, by LISTEN, and by a look now and then.
+
+The server does not tell whether somebody listens on a channel, and a commit that notifies takes its turn among all
+others that do. So a listener shares an advisory lock from before that until its connection ends. A sender gets the lock
+alone, for the length of its statement, only if nobody listens.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import select
 import time
 from collections.abc import Callable
@@ -10,9 +16,8 @@ from typing import Any
 import psycopg
 
 from jobboard.backends.sql.change_source import ServerChangeSource
-from jobboard.backends.sql.event_statements import END_OF_JOURNAL, UNAWAITED_KINDS
 from jobboard.backends.sql.journal_reader import Lines
-from jobboard.backends.sql.postgresql import channels
+from jobboard.backends.sql.journal_statements import END_OF_JOURNAL, UNAWAITED_KINDS
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.user_connection import UserConnection
 
@@ -37,7 +42,7 @@ class PostgresqlChangeSource(ServerChangeSource):
     def __init__(
         self, driver: UserConnection, connection: psycopg.Connection[Any], channel: str, event_channel: str
     ) -> None:
-        connection.execute(channels.listen(channel).encode())
+        connection.execute(listen(channel).encode())
         super().__init__(driver, connection)
         self._channel = channel
         self._event_channel = event_channel
@@ -79,7 +84,7 @@ class PostgresqlChangeSource(ServerChangeSource):
     def _hear_events(self, wanted: bool) -> None:
         """Have the event channel heard; the journal is to be read once more, for what was committed before that."""
         with self._explained():
-            self._connection.execute((channels.listen if wanted else channels.unlisten)(self._event_channel).encode())
+            self._connection.execute((listen if wanted else unlisten)(self._event_channel).encode())
         self._hears_events = wanted
 
     def lines(self, after: int, wants_common: Callable[[], bool]) -> Lines:
@@ -110,3 +115,20 @@ class PostgresqlChangeSource(ServerChangeSource):
             self._has_changed = True
             if not self._is_read_later and not self._hears_events:
                 self._next_read_at = max(self._next_read_at, time.monotonic() + READ_DELAY)
+
+
+def listen(channel: str) -> str:
+    return f"SELECT pg_advisory_lock_shared({_lock_of(channel)}); LISTEN {channel}"
+
+
+def unlisten(channel: str) -> str:
+    return f"UNLISTEN {channel}; SELECT pg_advisory_unlock_shared({_lock_of(channel)})"
+
+
+def notify(channel: str) -> str:
+    """Notify who listens, and return a row; return none if nobody does."""
+    return f"SELECT pg_notify('{channel}', '') IS NOT NULL WHERE NOT pg_try_advisory_xact_lock({_lock_of(channel)})"
+
+
+def _lock_of(channel: str) -> int:
+    return int.from_bytes(hashlib.sha256(channel.encode()).digest()[:8], "big", signed=True)

@@ -15,13 +15,12 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
-from jobboard.backends.sql.postgresql import channels, sequences
+from jobboard.backends.sql.postgresql import change_source, sequences
 from jobboard.backends.sql.postgresql.change_source import PostgresqlChangeSource
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
@@ -37,6 +36,7 @@ from jobboard.backends.sql.postgresql.user_connections import (
 )
 from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
 from jobboard.backends.timelimit import seconds_left
@@ -186,7 +186,7 @@ class PostgresqlDriver(Driver):
         cursor.execute(f"NOTIFY {channel}")
 
     def notify_at_once(self, connection: psycopg.Connection[Any], channel: str) -> bool:
-        return bool(self.rows(connection, channels.notify(channel), {}))
+        return bool(self.rows(connection, change_source.notify(channel), {}))
 
     def read_version(self, connection: psycopg.Connection[Any]) -> str | None:
         table_names, cursor = self.dialect.table_names, connection.cursor()

@@ -26,7 +26,6 @@ from jobboard.backends.rows import (
     PostOutcome,
     Verdict,
 )
-from jobboard.backends.sql.answers import not_empty
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import ANY_JOB, Claiming
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
@@ -44,6 +43,7 @@ from jobboard.backends.sql.rows import (
 )
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, STATES, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
+from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 from jobboard.backends.sql.transitions import expire_and_promote

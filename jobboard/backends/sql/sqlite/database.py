@@ -22,10 +22,9 @@ from sqlalchemy.pool import NullPool
 from jobboard.backends.locks import lock_within
 from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.database import Database
+from jobboard.backends.sql.database import Database, process_notifier_of
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.migration import refuse_other_version
-from jobboard.backends.sql.process_notifier import process_notifier_of
 from jobboard.backends.sql.sqlite.change_source import SqliteChangeSource
 from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile, opening
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
