@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,14 @@ from harnesses.sql_site import Site
 
 import jobboard
 from jobboard import Every, JobBoard, JobState, Schedule
+from jobboard.backends.rows import NewJob, Ties
 from jobboard.backends.sql import (
     admin_statements,
     audit,
     event_statements,
     job_statements,
     journal_statements,
+    lanes,
     schedule_statements,
 )
 from jobboard.backends.sql.mysql import fast_statements as mysql
@@ -183,6 +186,17 @@ def test_no_statement_reads_more_than_it_needs_beside_thousands_of_jobs(site: Si
         if cost > _MANY.get(what.partition(": ")[2] or what, _FEW):
             dear[what] = cost
     assert dear == {}
+
+
+def test_the_next_job_of_a_lane_is_found_by_few_reads_beside_ten_thousand_blocked_jobs(site: Site) -> None:
+    board = site.harness.board()
+    new = NewJob("", "resize", 3, b"no data", ties=Ties("a"))
+    for lane in "a" * 10 + "bc":
+        board._backend.jobs.post([replace(new, uuid=str(uuid.uuid4()), ties=Ties(lane)) for _ in range(1000)])
+    assert board.stats().unclaimed == 3
+    assert board.job_count == 12_000
+    for lane in "abc":
+        assert min(_cost(site, board, lanes.HEADS, lane=lane) for _ in range(2)) <= 12
 
 
 _FIFTY = [f"b{number}" for number in range(50)]

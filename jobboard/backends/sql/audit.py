@@ -140,10 +140,14 @@ def _drop(
 def _audit_lanes(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find lanes whose slot is free beside a BLOCKED job, or held twice; a second claim is not ended."""
     found: list[AuditFinding] = []
-    for lane, holders, blocked, due in transaction.rows(lanes.NUMBERS):
+    for lane, holders, blocked, due, misplaced in transaction.rows(lanes.NUMBERS):
         # What is due is looked at by whatever expires and promotes next.
         problems = list(problems_of_lanes({lane: holders}, {lane: 0 if due else blocked}))
-        found += [AuditFinding(None, problem, repair) for problem in problems]
         if problems and repair:
             transaction.run(lanes.WAIT, lane=lane)
+        if misplaced:
+            problems.append(f"{misplaced} jobs of the lane {lane!r} have another turn than theirs")
+        if problems and repair:
+            transaction.run(lanes.MEND_TURNS, lane=lane)
+        found += [AuditFinding(None, problem, repair) for problem in problems]
     return found

@@ -9,26 +9,34 @@ at the lanes of such rows. So what is committed after a look has a row that is d
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import case, delete, func, insert, or_, select, update
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, COMPLETE, TRASHED, UNCLAIMED, one_of, row, this
 from jobboard.backends.sql.job_statements import SMALL_JOB
-from jobboard.backends.sql.rows import job_of
-from jobboard.backends.sql.schema import boards, jobs, lanes
-from jobboard.backends.sql.statement import Statement, in_list, p
+from jobboard.backends.sql.rows import job_of, place_of
+from jobboard.backends.sql.schema import HOLDS_SLOT, boards, jobs, lanes
+from jobboard.backends.sql.statement import Statement, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
+from jobboard.states import JobState
 
-_ENTER = Statement(insert(lanes).inline().values(board=p("board"), uuid=p("uuid"), lane=p("lane")))
+_ENTER = Statement(insert(lanes).inline().values(parameters("board", "uuid", "job", "lane", "turn")))
+_MOVE = Statement(
+    update(lanes).where(lanes.c.board == p("board"), lanes.c.uuid == p("uuid")).values(parameters("turn"))
+)
 LEAVE = Statement(delete(lanes).where(lanes.c.board == p("board"), in_list(lanes.c.uuid, "uuids")))
 _LOCK_BOARD = Statement(select(boards.c.id).where(boards.c.id == p("board")).with_for_update(skip_locked=True))
-_joined = (jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid)
 _of_lane = (lanes.c.board == p("board")) & (lanes.c.lane == p("lane"))
-_members = select(jobs.c.uuid).join(lanes, _joined).where(_of_lane)
-_HOLDER = Statement(_members.where(one_of(jobs.c.state, UNCLAIMED, CLAIMED)).limit(1))
-#: The next jobs of a lane: others may have locked the first ones.
-_NEXT = Statement(_members.where(jobs.c.state == BLOCKED).order_by(jobs.c.place, jobs.c.id).limit(10))
+#: The job that holds a lane's slot, and the next ones; others may have locked the first of these.
+HEADS = Statement(
+    select(lanes.c.uuid, lanes.c.turn)
+    .where(_of_lane, lanes.c.turn.is_not(None))
+    .order_by(lanes.c.turn, lanes.c.job)
+    .limit(10)
+    .with_hint(lanes, "FORCE INDEX (jobboard_lane)", "mysql")
+)
 _is_blocked = this & (jobs.c.state == BLOCKED)
 _LOCK_IF_BLOCKED = Statement(select(*SMALL_JOB).where(_is_blocked).with_for_update(skip_locked=True))
 #: Sets when a row is due by its own time, or at once so that its lane is looked at.
@@ -36,20 +44,27 @@ DUE = Statement(update(jobs).where(row).values(due_at=p("due_at")))
 _DUE_IF_BLOCKED = Statement(update(jobs).where(_is_blocked).values(due_at=p("now")))
 
 
+_holds_slot = one_of(jobs.c.state, UNCLAIMED, CLAIMED)
 _is_due = or_(one_of(jobs.c.state, BLOCKED, COMPLETE, TRASHED), jobs.c.due_at < jobs.c.run_at)
-#: Of each lane how many jobs hold its slot, how many are BLOCKED, and how many rows are due so that it is looked at.
+_its_turn: Any = case((_holds_slot, HOLDS_SLOT), (jobs.c.state == BLOCKED, jobs.c.place))
+_joined = (jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid)
+#: Of each lane how many jobs hold its slot, how many are BLOCKED, how many rows are due so that it is looked at, and
+#: how many jobs have another turn than theirs.
 NUMBERS = Statement(
     select(
         lanes.c.lane,
-        func.count(case((one_of(jobs.c.state, UNCLAIMED, CLAIMED), jobs.c.id))),
+        func.count(case((_holds_slot, jobs.c.id))),
         func.count(case((jobs.c.state == BLOCKED, jobs.c.id))),
         func.count(case((_is_due, jobs.c.due_at))),
+        func.count(case((lanes.c.turn.is_distinct_from(_its_turn), jobs.c.id))),
     )
     .select_from(lanes)
     .join(jobs, _joined)
     .where(lanes.c.board == p("board"))
     .group_by(lanes.c.lane)
 )
+#: Gives the jobs of a lane their turns.
+MEND_TURNS = Statement(update(lanes).where(_of_lane).values(turn=select(_its_turn).where(_joined).scalar_subquery()))
 #: Lets a lane be looked at, and all of its jobs wait for that but the claimed one.
 WAIT = Statement(
     update(jobs)
@@ -64,7 +79,26 @@ WAIT = Statement(
 
 def enter(transaction: Transaction, new: Iterable[JobRow]) -> None:
     """Note the lanes of new jobs."""
-    transaction.run_many(_ENTER, [{"uuid": job.uuid, "lane": job.ties.lane} for job in new if job.ties is not None])
+    transaction.run_many(_ENTER, _rows_of(new))
+
+
+def move(transaction: Transaction, changed: Iterable[JobRow]) -> None:
+    """Give changed jobs their turns; a claim changes none."""
+    transaction.run_many(_MOVE, _rows_of(job for job in changed if job.state is not JobState.CLAIMED))
+
+
+def _rows_of(some: Iterable[JobRow]) -> list[dict[str, Any]]:
+    return [
+        {"uuid": job.uuid, "job": job.sequence, "lane": job.ties.lane, "turn": _turn_of(job)}
+        for job in some
+        if job.ties is not None
+    ]
+
+
+def _turn_of(job: JobRow) -> int | None:
+    if job.state is JobState.BLOCKED:
+        return place_of(job.priority, job.place)
+    return HOLDS_SLOT if job.state is JobState.UNCLAIMED else None
 
 
 def lock(transaction: Transaction) -> bool:
@@ -80,16 +114,16 @@ def look(transaction: Transaction, lane: str) -> tuple[bool, JobRow | None]:
 
     Jobs that other transactions have locked are passed over. Not all is known if there are no others.
     """
-    if transaction.rows(_HOLDER, lane=lane):
+    found = transaction.rows(HEADS, lane=lane)
+    if not found or found[0][1] == HOLDS_SLOT:
         return True, None
-    found = transaction.rows(_NEXT, lane=lane)
-    for (uuid,) in found:
+    for uuid, _ in found:
         for locked in transaction.rows(_LOCK_IF_BLOCKED, uuid=uuid):
             return True, job_of(locked)
-    return not found, None
+    return False, None
 
 
 def look_later(transaction: Transaction, lane: str) -> None:
     """Have a lane looked at by whatever expires and promotes next, for a row of it that is going to be deleted."""
-    for (uuid,) in transaction.rows(_NEXT, lane=lane)[:1]:
+    for uuid, _ in transaction.rows(HEADS, lane=lane)[:1]:
         transaction.run(_DUE_IF_BLOCKED, uuid=uuid)

@@ -150,11 +150,11 @@ class _Batch:
         following = [(job, row) for (job, change), row in zip(self._new, rows, strict=True) if change.follow]
         with admitting(self._transaction, following):
             self._transaction.run_many(job_statements.POST, rows)
-            lanes.enter(self._transaction, jobs.values())
             for uuid, sequence in self._transaction.rows(
                 job_statements.SEQUENCES, uuids=self._transaction.list_of(jobs)
             ):
                 jobs[uuid].sequence = sequence
+            lanes.enter(self._transaction, jobs.values())
             lines: list[dict[str, Any]] = [
                 journal_line(job.sequence, job.uuid, job.name, note)
                 for job, change in self._new

@@ -129,15 +129,21 @@ Index("jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True, **_liv
 Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL"))
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
 
-#: The live and the trashed jobs that have ties, by lane; nothing else costs a board without ties less.
+#: The turn of a job that holds its lane's slot, which is before every place.
+HOLDS_SLOT = -(2**62)
+
+#: The jobs that have ties, by lane; nothing else costs a board without ties less.
 lanes = Table(
     "jobboard_lanes",
     metadata,
     Column("board", Integer, primary_key=True),
     Column("uuid", Name, primary_key=True),
+    Column("job", Number, nullable=False),
     Column("lane", Name, nullable=False),
+    # The place of a BLOCKED job; none of a job that neither waits for the slot nor holds it.
+    Column("turn", Number),
 )
-Index("jobboard_lane", lanes.c.board, lanes.c.lane)
+Index("jobboard_lane", lanes.c.board, lanes.c.lane, lanes.c.turn, lanes.c.job)
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
 #: twice, or the stream would miss lines. Lines of no job have a uuid and a name of their own; on PostgreSQL all lines

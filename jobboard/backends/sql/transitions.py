@@ -92,12 +92,14 @@ def carry_out(
     answers: list[A] = []
     rows: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
+    changed: list[JobRow] = []
     moved: list[JobRow] = []
     following: list[tuple[JobRow, dict[str, Any]]] = []
     for job, change in changes:
         answers.append(change.answer)
         if job is None or not change.told:
             continue
+        changed.append(job)
         if isinstance(job, StoredJob):
             job.told += change.told
         row = columns_of(job)
@@ -110,6 +112,7 @@ def carry_out(
             moved.append(job)
     with admitting(transaction, following):
         transaction.run_many(statement, rows)
+        lanes.move(transaction, changed)
         transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     transaction.notifies |= bool(moved) or any(row["ties"] is not None for row in rows)
     long = [{"id": job.sequence} for job in moved if was_claimed_often(job.token)]
