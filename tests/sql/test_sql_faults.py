@@ -261,7 +261,7 @@ def test_a_commit_whose_write_failed_is_of_unknown_outcome(path: Path) -> None:
 
 
 def test_numbers_that_no_column_holds_are_no_errors_of_sqlite(backend: SqliteBackend) -> None:
-    row = post(backend, max_attempts=10**30)
+    row = post(backend)
     assert claimed(backend).uuid == row.uuid
     forged = Fence(row.uuid, "alice", 10**30)
     assert backend.jobs.consume([Consumption(forged, None, 1.0)]) == [Lost(JobState.CLAIMED, "alice")]

@@ -43,7 +43,7 @@ from jobboard.backends.sql.job_conditions import (
     visible,
 )
 from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
-from jobboard.backends.sql.rows import JOB_COLUMNS
+from jobboard.backends.sql.rows import JOB_COLUMNS, OPTIONS
 from jobboard.backends.sql.schema import jobs, journal, pauses
 from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
@@ -132,9 +132,7 @@ SAVE = Statement(
     )
 )
 REPLACE = Statement(
-    update(jobs)
-    .where(row)
-    .values(_now | parameters("rank", "place", "body", "max_attempts", "state", "due_at", "run_at"))
+    update(jobs).where(row).values(_now | parameters("rank", "place", "body", "state", "due_at", "run_at", *OPTIONS))
 )
 REPRIORITIZE = Statement(update(jobs).where(row).values(_now | parameters("rank", "place")))
 CLAIM = Statement(
@@ -162,9 +160,7 @@ POST = Statement(
     .inline()
     .values(
         _now
-        | parameters(
-            "board", "uuid", "name", "key", "rank", "place", "body", "max_attempts", "state", "due_at", "run_at"
-        )
+        | parameters("board", "uuid", "name", "key", "rank", "place", "body", "state", "due_at", "run_at", *OPTIONS)
         | parameters("ties")
         | {"created_on": p("now"), "attempts": 0, "token": 0, "cancel_asked": 0}  # nosec B105 # no password
     )

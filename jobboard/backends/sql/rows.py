@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
-from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.rows import JobRow, NewJob, Ties
 from jobboard.backends.sql.schema import CLAIMED, CODES, PLACES_OF_A_RANK, PLACES_OF_A_SECOND, STATES
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
@@ -52,8 +52,24 @@ _TYPES = tuple(JOB_COLUMNS.values())
 #: The same of a row that was read without what may be large.
 SMALL_TYPES = tuple(_BYTES if name == "body" else types for name, types in JOB_COLUMNS.items())
 
+#: What a producer may give beside a key and a payload, and what replacing a job replaces: columns that have the fields'
+#: names, and PostgreSQL's type of each.
+OPTIONS = {"max_attempts": "bigint"}
+OPTION_COLUMNS = ", ".join(OPTIONS)
+
+
+def options_of(given: NewJob | JobRow) -> list[Any]:
+    """Return the values of the columns ``OPTIONS``."""
+    return [getattr(given, name) for name in OPTIONS]
+
+
+_OTHER_NAMES = {"place": "priority", "id": "sequence", "due_at": "expires_at"}
+_fields_of = attrgetter(*(_OTHER_NAMES.get(name, name) for name in JOB_COLUMNS))
+_index_of = list(JOB_COLUMNS).index
+_PLACE, _STATE, _DUE_AT, _CANCEL_ASKED, _TIES = map(_index_of, ("place", "state", "due_at", "cancel_asked", "ties"))
+
 #: Return where a row stands in the claim order.
-position_of = itemgetter(list(JOB_COLUMNS).index("place"), list(JOB_COLUMNS).index("id"))
+position_of = itemgetter(_PLACE, _index_of("id"))
 
 
 def job_of(row: Row) -> JobRow:
@@ -89,31 +105,22 @@ def _readable(value: Any, types: tuple[type, ...]) -> Any:
 
 
 def columns_of(job: JobRow) -> dict[str, Any]:
-    """Return the values of a job's columns, but for times that are the transaction's own."""
-    return {
-        "id": job.sequence,
-        "uuid": job.uuid,
-        "name": job.name,
-        "key": job.key,
-        "rank": -job.priority,
-        "place": place_of(job.priority, job.place),
-        "body": job.body,
-        "max_attempts": stored_integer(job.max_attempts),
-        "state": CODES[job.state],
-        "attempts": job.attempts,
-        "owner": job.owner,
-        "token": job.token,
-        "claim_id": job.claim_id,
-        "due_at": due_at_of(job),
-        "run_at": job.run_at,
-        "last_error": job.last_error,
-        "reason": job.reason,
-        "checkpoint": job.checkpoint,
-        "progress": job.progress,
-        "result": job.result,
-        "cancel_asked": int(job.cancel_asked),
-        "ties": None if job.ties is None else job.ties.lane.encode(),
-    }
+    """Return the values of a job's columns, by name."""
+    columns = dict(zip(JOB_COLUMNS, row_of(job), strict=False))
+    columns["rank"] = -job.priority
+    return columns
+
+
+def row_of(job: JobRow) -> Row:
+    """Return what :func:`job_of` makes the same job of."""
+    row = list(_fields_of(job))
+    row[_PLACE] = place_of(job.priority, job.place)
+    row[_STATE] = CODES[job.state]
+    row[_DUE_AT] = due_at_of(job)
+    row[_CANCEL_ASKED] = int(job.cancel_asked)
+    if job.ties is not None:
+        row[_TIES] = job.ties.lane.encode()
+    return tuple(row)
 
 
 def ties_of(stored: bytes | None) -> Ties | None:
@@ -145,17 +152,6 @@ def priority_and_moment(place: int) -> tuple[int, float]:
 def due_at_of(job: JobRow) -> float | None:
     """Return the moment at which a job's delay or its claim is over."""
     return job.run_at if job.state is JobState.DELAYED else job.expires_at
-
-
-def row_of(job: JobRow) -> Row:
-    """Return what :func:`job_of` makes the same job of."""
-    columns = columns_of(job) | {"created_on": job.created_on, "last_modified": job.last_modified}
-    return tuple(columns[name] for name in JOB_COLUMNS)
-
-
-def stored_integer(number: int | None) -> int | None:
-    """Return a number that a column can hold."""
-    return None if number is None else min(number, MAX_INTEGER)
 
 
 def history_of(rows: list[Row]) -> list[HistoryEntry]:

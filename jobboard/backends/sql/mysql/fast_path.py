@@ -56,7 +56,7 @@ from jobboard.backends.sql.mysql.fast_statements import (
 from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import Row, job_of, place_in_sql, position_of, stored_integer
+from jobboard.backends.sql.rows import Row, job_of, options_of, place_in_sql, position_of
 from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
@@ -203,7 +203,7 @@ def _post(transaction: MysqlTransaction, rows: Sequence[NewJob]) -> None:
     board, literal = transaction.literal(transaction.board), functools.cache(transaction.literal)
     values = [
         f"({board},{transaction.literal(new.uuid)},{literal(new.name)},NULL,{-new.priority},"
-        f"{_place(new, literal)},{literal(new.body)},{literal(stored_integer(new.max_attempts))},"
+        f"{_place(new, literal)},{literal(new.body)},{','.join(map(literal, options_of(new)))},"
         "@jobboard_now,@jobboard_now,0,0,0,"
         f"{_state_and_moments(new, literal)})"
         for new in rows

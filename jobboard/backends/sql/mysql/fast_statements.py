@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from jobboard.backends.sql.mysql.driver import SET_NOW
 from jobboard.backends.sql.mysql.replies import Script
-from jobboard.backends.sql.rows import JOB_COLUMNS
+from jobboard.backends.sql.rows import JOB_COLUMNS, OPTION_COLUMNS
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
@@ -92,11 +92,11 @@ CLAIM, CONSUME = _claim_of(":ids"), _consume_of(":uuids", ":fences")
 LINES = Statement(text("INSERT INTO jobboard_journal (board, job, kind, who, token, at) VALUES :rows"))
 # A request for a row that another transaction has locked would wait for that one's end. The long path reads it.
 POST = Statement(
-    text("""
+    text(f"""
 /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
-INSERT INTO jobboard_jobs (board, uuid, name, `key`, `rank`, place, body, max_attempts, created_on, last_modified,
+INSERT INTO jobboard_jobs (board, uuid, name, `key`, `rank`, place, body, {OPTION_COLUMNS}, created_on, last_modified,
     attempts, token, cancel_asked, state, due_at, run_at) VALUES :rows
-""")
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 # The rows of one INSERT are numbered in their order, and so without gaps if the last one has the number that it should.
 POST_LINES = Statement(

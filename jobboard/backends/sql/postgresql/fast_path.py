@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
+from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import (
     ClaimAnswer,
@@ -34,14 +35,15 @@ from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, page_of_rows
 from jobboard.backends.sql.rows import (
     JOB_COLUMNS,
+    OPTION_COLUMNS,
+    OPTIONS,
     Row,
     place_in_sql,
     position_of,
     priority_and_moment,
-    stored_integer,
     ties_of,
 )
-from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, STATES, UNCLAIMED
+from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
@@ -127,27 +129,31 @@ SELECT uuid FROM done
 
 STATEMENT_NOW = "date_part('epoch', statement_timestamp())"
 _PLACE = place_in_sql("CAST(rank AS bigint)", "greatest(now, at)", "bigint")
+#: The options of one job, as parameters.
+GIVEN_OPTIONS = ", ".join(f"CAST(:{name} AS {type})" for name, type in OPTIONS.items())
+_LISTS_OF_OPTIONS = ", ".join(f"CAST(:{name} AS {type}[])" for name, type in OPTIONS.items())
 # A known uuid fails: ON CONFLICT would look for each one twice, and write a row twice.
-POST_TEXT = """
+POST_TEXT = f"""
 WITH posted AS (
-    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, place, created_on, body, max_attempts, state, attempts,
-        token, due_at, run_at, last_modified, cancel_asked)
+    INSERT INTO jobboard_jobs (board, uuid, name, key, rank, place, created_on, body, state, attempts, token, due_at,
+        run_at, last_modified, cancel_asked, {OPTION_COLUMNS})
     %s
-    RETURNING id, uuid, name, created_on, state, run_at
+    RETURNING id, uuid, name, created_on
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, uuid, name, at)
     SELECT CAST(:board AS int), id, 'POSTED', uuid, name, created_on FROM posted
 )
-SELECT uuid, id, created_on, state, run_at FROM posted
-"""
+SELECT uuid, id, created_on FROM posted
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
 # What `unnest` numbers is in order, so that nothing is sorted.
 _MANY = f"""
-    SELECT CAST(:board AS int), uuid, name, key, rank, {_PLACE}, now, body, max_attempts,
-        CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END, 0, 0, CASE WHEN at > now THEN at END, at, now, 0
+    SELECT CAST(:board AS int), uuid, name, key, rank, {_PLACE}, now, body,
+        CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END, 0, 0, CASE WHEN at > now THEN at END, at, now, 0,
+        {OPTION_COLUMNS}
     FROM unnest(
         CAST(:uuids AS text[]), CAST(:names AS text[]), CAST(:keys AS text[]), CAST(:ranks AS int[]),
-        CAST(:bodies AS bytea[]), CAST(:max_attempts AS bigint[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[])
-    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, max_attempts, run_at, delay, n),
+        CAST(:bodies AS bytea[]), CAST(:run_ats AS float8[]), CAST(:delays AS float8[]), {_LISTS_OF_OPTIONS}
+    ) WITH ORDINALITY AS given (uuid, name, key, rank, body, run_at, delay, {OPTION_COLUMNS}, n),
         LATERAL (SELECT {STATEMENT_NOW} AS now OFFSET 0) AS moment,
         LATERAL (SELECT coalesce(now + nullif(delay, 0), run_at) AS at) AS start
     %s ORDER BY n
@@ -164,7 +170,7 @@ _NO_KEY_IS_TAKEN = f"""
 _ONE = f"""
     VALUES (CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), NULL, CAST(:rank AS int),
         {place_in_sql("CAST(:rank AS bigint)", STATEMENT_NOW, "bigint")}, {STATEMENT_NOW},
-        CAST(:body AS bytea), CAST(:max_attempts AS bigint), {UNCLAIMED}, 0, 0, NULL, NULL, {STATEMENT_NOW}, 0)
+        CAST(:body AS bytea), {UNCLAIMED}, 0, 0, NULL, NULL, {STATEMENT_NOW}, 0, {GIVEN_OPTIONS})
 """
 POST = Statement(text(POST_TEXT % (_MANY % "")))
 POST_WITH_KEYS = Statement(text(POST_TEXT % (_MANY % _NO_KEY_IS_TAKEN)))
@@ -308,16 +314,17 @@ def _claimed(row: Row, claim: ClaimRequest) -> JobRow:
     """Return the job of a row that a claim returns: every column holds what it is meant to."""
     (
         uuid, name, place, sequence, created_on, body, key, run_at, max_attempts, attempts, token, last_error, reason,
-        checkpoint, cancel_asked, ties, now, _,
+        checkpoint, cancel_asked, *more, ties, now, _,
     ) = row  # fmt: skip
     # The server adds them in the same way.
     expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
     priority, became_due = priority_and_moment(place)
-    return JobRow(
+    values = (
         uuid, name, priority, sequence, created_on, body, key, run_at, max_attempts, JobState.CLAIMED, attempts,
         claim.who, token, claim.claim_id, expires_at, now, last_error, reason, checkpoint, None, None,
-        bool(cancel_asked), (), became_due, ties_of(ties),
+        bool(cancel_asked), *more, (), became_due, ties_of(ties),
     )  # fmt: skip
+    return JobRow(*values)
 
 
 def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
@@ -350,7 +357,7 @@ def _insert_of(rows: Sequence[NewJob]) -> tuple[Statement, dict[str, object]]:
             "name": new.name,
             "rank": -new.priority,
             "body": new.body,
-            "max_attempts": stored_integer(new.max_attempts),
+            **{name: getattr(new, name) for name in OPTIONS},
         }
     keys = optional([new.key for new in rows])
     return POST if keys is None else POST_WITH_KEYS, {
@@ -359,17 +366,13 @@ def _insert_of(rows: Sequence[NewJob]) -> tuple[Statement, dict[str, object]]:
         "keys": keys,
         "ranks": numbers([-new.priority for new in rows]),
         "bodies": blobs([new.body for new in rows]),
-        "max_attempts": optional([stored_integer(new.max_attempts) for new in rows]),
         "run_ats": optional([new.run_at for new in rows]),
         "delays": optional([new.delay for new in rows]),
+        **{name: optional([getattr(new, name) for new in rows]) for name in OPTIONS},
     }
 
 
 def job_of_posted(new: NewJob, row: Row) -> JobRow:
-    """Return a posting as a row of ``POST`` says that it was posted."""
-    _, sequence, now, state, run_at = row
-    # Naming the arguments doubles the time.
-    return JobRow(
-        new.uuid, new.name, new.priority, sequence, now, new.body, new.key, run_at, new.max_attempts, STATES[state],
-        0, None, 0, None, None, now, place=now if run_at is None else max(now, run_at),
-    )  # fmt: skip
+    """Return a posting as a row of ``POST`` says that it was posted; the server adds its delay in the same way."""
+    _, sequence, now = row
+    return lifecycle.posted(new, now, sequence)

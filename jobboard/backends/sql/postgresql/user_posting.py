@@ -8,9 +8,9 @@ from sqlalchemy import text
 
 from jobboard.backends.rows import IfExists, NewJob, Posted, PostOutcome
 from jobboard.backends.sql.postgresql.errors import is_for_the_long_way
-from jobboard.backends.sql.postgresql.fast_path import POST_TEXT, STATEMENT_NOW, job_of_posted
+from jobboard.backends.sql.postgresql.fast_path import GIVEN_OPTIONS, POST_TEXT, STATEMENT_NOW, job_of_posted
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import place_in_sql, stored_integer
+from jobboard.backends.sql.rows import OPTIONS, place_in_sql
 from jobboard.backends.sql.schema import COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.user_transaction import UserTransaction
@@ -21,8 +21,8 @@ from jobboard.errors import BoardUnavailable
 _ONE = f"""
     SELECT CAST(:board AS int), CAST(:uuid AS text), CAST(:name AS text), CAST(:key AS text), CAST(:rank AS int),
         {place_in_sql("CAST(:rank AS bigint)", "greatest(now, at)", "bigint")}, now,
-        CAST(:body AS bytea), CAST(:max_attempts AS bigint), CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END,
-        0, 0, CASE WHEN at > now THEN at END, at, now, 0
+        CAST(:body AS bytea), CASE WHEN at > now THEN {DELAYED} ELSE {UNCLAIMED} END,
+        0, 0, CASE WHEN at > now THEN at END, at, now, 0, {GIVEN_OPTIONS}
     FROM (SELECT {STATEMENT_NOW} AS now OFFSET 0) AS moment,
         LATERAL (SELECT coalesce(now + nullif(CAST(:delay AS float8), 0), CAST(:run_at AS float8)) AS at) AS start
     WHERE EXISTS (
@@ -34,7 +34,7 @@ _ONE = f"""
                 AND key = CAST(:key AS text) AND state < {COMPLETE} OFFSET 0
         )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-_NOTIFY = "SELECT uuid, id, created_on, state, run_at, pg_notify(CAST(:channel AS text), '') FROM posted"
+_NOTIFY = "SELECT uuid, id, created_on, pg_notify(CAST(:channel AS text), '') FROM posted"
 _POST = Statement(text(POST_TEXT.rpartition("SELECT")[0] % _ONE + _NOTIFY))
 
 
@@ -58,9 +58,9 @@ class PostgresqlUserPosting(Posting):
                 key=new.key,
                 rank=-new.priority,
                 body=new.body,
-                max_attempts=stored_integer(new.max_attempts),
                 run_at=new.run_at,
                 delay=new.delay,
+                **{name: getattr(new, name) for name in OPTIONS},
             )
         except BoardUnavailable as error:
             if is_for_the_long_way(error.__cause__):

@@ -8,6 +8,7 @@ holds these statements to ``jobboard.backends.lifecycle``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import literal_column, text
@@ -20,7 +21,15 @@ from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_REA
 from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
-from jobboard.backends.sql.rows import due_at_of, place_of, row_of, stored_integer
+from jobboard.backends.sql.rows import (
+    JOB_COLUMNS,
+    OPTION_COLUMNS,
+    OPTIONS,
+    due_at_of,
+    options_of,
+    place_of,
+    row_of,
+)
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, PLACES_OF_A_RANK, UNCLAIMED
 from jobboard.backends.sql.sqlite.claim_requests import ClaimRequests, StandingRequest, TakenRequest
 from jobboard.backends.sql.sqlite.database import SqliteDatabase
@@ -31,12 +40,10 @@ from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, journal_line
 from jobboard.backends.transition import Note
 
-POST = """
-INSERT INTO jobboard_jobs (board, id, uuid, name, key, rank, place, body, max_attempts, state, due_at, run_at,
-    created_on, last_modified, attempts, owner, token, claim_id, cancel_asked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
-ON CONFLICT DO NOTHING
-"""
+_COLUMNS = ", ".join(JOB_COLUMNS)
+_VALUES = ", ".join("nullif(?, 0)" if name == "id" else "?" for name in JOB_COLUMNS)
+#: A job whose number is 0 gets the next one.
+POST = f"INSERT INTO jobboard_jobs (board, rank, {_COLUMNS}) VALUES (?, ?, {_VALUES}) ON CONFLICT DO NOTHING"  # nosec B608 # constants
 _POST_MANY = """
 INSERT INTO jobboard_jobs (board, created_on, last_modified, attempts, token, cancel_asked, {columns})
 SELECT ?, ?, ?, 0, 0, 0, {values} FROM (VALUES %s)
@@ -45,9 +52,9 @@ ON CONFLICT DO NOTHING
 """
 _RANK = f"column3 >> {PLACES_OF_A_RANK.bit_length() - 1}"
 POST_MANY = _POST_MANY.format(
-    columns="uuid, name, place, body, key, max_attempts, state, due_at, run_at, rank", values=f"*, {_RANK}"
+    columns=f"uuid, name, place, body, key, state, due_at, run_at, {OPTION_COLUMNS}, rank", values=f"*, {_RANK}"
 )
-#: Of jobs without a key, a limit of attempts and a delay. It takes two thirds of the time.
+#: Of jobs without a key, a delay and options. It takes two thirds of the time.
 POST_MANY_PLAIN = _POST_MANY.format(columns="state, uuid, name, place, body, rank", values=f"{UNCLAIMED}, *, {_RANK}")
 _due_or_paused: Any = DUE_OR_PAUSED.clause
 _ready: Any = IS_READY.clause
@@ -162,8 +169,12 @@ class SqlitePosting(Posting):
             return [Posted(posted, job) for job in jobs]
 
 
+_of_few_jobs = attrgetter("key", "run_at", *OPTIONS)
+_NONE_OF_THEM = (None, None, *[None] * len(OPTIONS))
+
+
 def _is_plain(job: JobRow) -> bool:
-    return job.key is None and job.run_at is None and job.max_attempts is None
+    return _of_few_jobs(job) == _NONE_OF_THEM
 
 
 def _plain_of(job: JobRow) -> tuple[Any, ...]:
@@ -173,23 +184,12 @@ def _plain_of(job: JobRow) -> tuple[Any, ...]:
 
 def _given_of(job: JobRow) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST_MANY``."""
-    return (
-        *_plain_of(job), job.key, stored_integer(job.max_attempts), CODES[job.state], due_at_of(job), job.run_at,
-    )  # fmt: skip
-
-
-def _values_of(job: JobRow, board: int) -> tuple[Any, ...]:
-    """Return a new job in the order of ``POST``."""
-    return (
-        board, job.sequence or None, job.uuid, job.name, job.key, -job.priority,
-        place_of(job.priority, job.place), job.body, stored_integer(job.max_attempts), CODES[job.state],
-        due_at_of(job), job.run_at, job.created_on, job.last_modified, job.attempts, job.owner, job.token, job.claim_id,
-    )  # fmt: skip
+    return (*_plain_of(job), job.key, CODES[job.state], due_at_of(job), job.run_at, *options_of(job))
 
 
 def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -> int:
     """Write a new job and its history, and return its number."""
-    number = transaction.insert(POST, _values_of(job, transaction.board))
+    number = transaction.insert(POST, (transaction.board, -job.priority, *row_of(job)))
     if number is None:
         raise LongPath
     transaction.run_many(WRITE_HISTORY, [journal_line(number, job.uuid, job.name, note) for note in told])
