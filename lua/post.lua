@@ -2,8 +2,9 @@
 -- Post a batch, or nothing of it.
 --
 -- KEYS: 1 the board
--- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and
---       max_attempts or nil, all one after the other; one with ties has [delay or false, the ties] for the delay
+-- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and the
+--       posted fields of record.lua or nil, all one after the other; one with ties has [delay or false, the ties] for
+--       the delay
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
 --       OK or TAKEN; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an

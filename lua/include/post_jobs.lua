@@ -50,7 +50,8 @@ local function delay_and_ties(item)
 end
 
 local function set_posting(job, item, posting)
-  job.priority, job.max_attempts = item[3], item[8]
+  job.priority = item[3]
+  -- each posted field: job.FIELD = item[7 + NUMBER]
   local delay = delay_and_ties(item)
   job.run_at = delay and now + delay or item[6]
   if not wait_for_delay(job) then

@@ -6,7 +6,8 @@
 -- one after the other. What it does not need is not included: to make tables and functions costs more than the
 -- commands.
 
-local POSTING_PARTS = 8
+local POSTING_PARTS = 7
+  -- each posted field: + 1
 
 -- Returns the uuids if the case is plain but for the records, whether somebody waits for jobs, and whether names may be
 -- paused.
@@ -15,9 +16,9 @@ local function plain_uuids(sent)
   -- One look tells of most boards that they have nothing of what is asked for below.
   local unusual = {key('waiters'), key('paused'), key('leases'), key('delayed')}
   for index = 1, count do
-    local at = POSTING_PARTS * index
-    local uuid = sent[at - 7]
-    if sent[at - 6] ~= name or sent[at - 4] or sent[at - 2] or sent[at - 1] or seen[uuid] then
+    local from = POSTING_PARTS * (index - 1)
+    local uuid = sent[from + 1]
+    if sent[from + 2] ~= name or sent[from + 4] or sent[from + 6] or sent[from + 7] or seen[uuid] then
       return
     end
     uuids[index], seen[uuid], unusual[index + 4] = uuid, true, key('done', uuid)
@@ -81,7 +82,7 @@ local function post_plainly(sent, uuids, asked)
       best, head = priority, place
     end
     its_uuid, its_sequence = pack(uuid), pack(sequence)
-    its_max_attempts = pack(sent[from + 8] or false)
+    -- each posted field: its_FIELD = pack(sent[from + 7 + NUMBER] or false)
     records[at - 1], records[at] = uuid, RECORD_HEAD
       -- each field: .. its_FIELD
       .. entries

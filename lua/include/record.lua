@@ -4,17 +4,18 @@
 -- record, history, posting, checkpoint, progress and result, one after the other. False stands for a missing value.
 --
 -- This is the only list of the fields. The loader writes a line with "each field" once for each of them, and one with
--- "each KIND field" once for each of that kind.
+-- "each KIND field" once for each of that kind; NUMBER counts them. Those of the kind "posted" come with a posting.
 --
 -- fields: uuid text, name text, priority number, sequence number, place text, created number, modified number,
 -- fields: state text, attempts number, token number, history_length number, key optional_text,
--- fields: max_attempts optional_number, run_at optional_number, owner optional_text, claim_id optional_text,
+-- fields: max_attempts optional_number posted, run_at optional_number, owner optional_text, claim_id optional_text,
 -- fields: expires optional_number, cancel flag, reason optional_text, error optional_text, checkpoint flag,
 -- fields: progress flag, retained optional_number
 --
 -- A job with ties has one more field, so that the plain case passes it over: they are {lane = its lane}.
 
-local RECORD_HEAD, TIED_HEAD, TIED_COUNT = '\220\0\FIELD_COUNT', '\220\0\24', 24
+local TIED_COUNT = FIELD_COUNT + 1
+local RECORD_HEAD, TIED_HEAD = '\220\0\FIELD_COUNT', string.char(220, 0, TIED_COUNT)
 
 local function has_known_head(value)
   local head = string.sub(value, 1, #RECORD_HEAD)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgpack
 
-from jobboard.backends.rows import ClaimRequest, Fence, JobRow, Pause, Ties
+from jobboard.backends import lifecycle
+from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause, Ties
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
@@ -62,6 +64,34 @@ def fence_parts(fence: Fence) -> list[Any]:
 def claim_parts(claim: ClaimRequest, limit: int, names: frozenset[str] | None) -> list[Any]:
     """Return a claim request as the scripts take it."""
     return [claim.who, claim.claim_id, span(claim.expiry), limit, None if names is None else list(names)]
+
+
+def posting_parts(new: NewJob) -> list[Any]:
+    """Return a posting as ``post.lua`` takes it."""
+    delay = micros(new.delay) if new.delay else None
+    return [
+        new.uuid,
+        new.name,
+        new.priority,
+        new.key,
+        # A str; its attribute `value` is looked up by two functions of Python.
+        new.if_exists,
+        None if new.run_at is None else micros(new.run_at),
+        delay if new.ties is None else [delay or False, asdict(new.ties)],
+        new.max_attempts,
+    ]
+
+
+def posted_row(new: NewJob, sequence: int, now: int) -> JobRow:
+    """Return the row of a job that was posted just as it was sent, which the server does not send back.
+
+    :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
+    """
+    if new.delay:
+        new = replace(new, run_at=(now + micros(new.delay)) / 1e6, delay=None)
+    elif new.run_at is not None:
+        new = replace(new, run_at=micros(new.run_at) / 1e6)
+    return lifecycle.posted(new, now / 1e6, sequence)
 
 
 def rows_of(parts: Sequence[Any]) -> list[JobRow]:

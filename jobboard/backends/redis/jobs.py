@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.reasons import ahead_of_time, by_whom
@@ -16,6 +16,8 @@ from jobboard.backends.redis.codec import (
     micros,
     pack,
     pack_each,
+    posted_row,
+    posting_parts,
     rows_of,
     span,
     text_of,
@@ -74,12 +76,12 @@ class Jobs(JobStore):
             posted: list[Posted] = []
             for new in rows:
                 sequence += 1
-                posted.append(Posted(PostOutcome.POSTED, _new_row(new, sequence, now)))
+                posted.append(Posted(PostOutcome.POSTED, posted_row(new, sequence, now)))
             return posted
         _, now, codes, found = reply
         others = iter(rows_of(found))
         return [
-            Posted(PostOutcome.POSTED, _new_row(new, code, now))
+            Posted(PostOutcome.POSTED, posted_row(new, code, now))
             if isinstance(code, int)
             else Posted(_POST_OUTCOMES[code], _with_body(next(others), new))
             for new, code in zip(rows, codes, strict=True)
@@ -224,39 +226,6 @@ def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
     return Lost(_STATES[state], text_of(owner[0]) if owner else None)
 
 
-def posting_parts(new: NewJob) -> list[Any]:
-    """Return a posting as ``post.lua`` takes it."""
-    delay = micros(new.delay) if new.delay else None
-    return [
-        new.uuid,
-        new.name,
-        new.priority,
-        new.key,
-        # A str; its attribute `value` is looked up by two functions of Python.
-        new.if_exists,
-        None if new.run_at is None else micros(new.run_at),
-        delay if new.ties is None else [delay or False, asdict(new.ties)],
-        new.max_attempts,
-    ]
-
-
 def _with_body(row: JobRow, new: NewJob) -> JobRow:
     """A job that has ended, and is kept only for repeated requests, has lost its payload."""
     return row if row.body else replace(row, body=new.body)
-
-
-def _new_row(new: NewJob, sequence: int, now: int) -> JobRow:
-    """Return the row of a job that was posted just as it was sent, which the server does not send back.
-
-    :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
-    """
-    run_at = now + micros(new.delay) if new.delay else None if new.run_at is None else micros(new.run_at)
-    is_delayed = run_at is not None and run_at > now
-    state = JobState.DELAYED if is_delayed else JobState.UNCLAIMED
-    place = run_at if run_at is not None and is_delayed else now
-    # Naming the arguments doubles the time.
-    return JobRow(
-        new.uuid, new.name, new.priority, sequence, now / 1e6, new.body, new.key,
-        None if run_at is None else run_at / 1e6, new.max_attempts, state, 0, None, 0, None, None, now / 1e6,
-        place=place / 1e6,
-    )  # fmt: skip

@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from jobboard.errors import BoardUnavailable
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$")
-#: The fields that a fragment lists ("name kind, ..."), and a line that is written once for each of them.
+#: The fields that a fragment lists ("name kind...", ...), and a line that is written once for each of them.
 _FIELDS = re.compile(r"^-- fields: (.*?),?$", re.MULTILINE)
 _EACH_FIELD = re.compile(r'^( *)-- each (?:(\w+) )?field(?:, by "(.*)")?: (.*)$', re.MULTILINE)
 
@@ -61,8 +61,9 @@ def _write_fields(source: str, fields: list[list[str]]) -> str:
 
     def lines_of(match: re.Match[str]) -> str:
         indent, wanted, separator, template = match.groups("")
-        names = [name for name, kind in fields if wanted in ("", kind)]
-        return f"{separator}\n".join(indent + template.replace("FIELD", name) for name in names)
+        names = [name for name, *kinds in fields if not wanted or wanted in kinds]
+        lines = (template.replace("FIELD", name).replace("NUMBER", str(n)) for n, name in enumerate(names, 1))
+        return f"{separator}\n".join(indent + line for line in lines)
 
     return _EACH_FIELD.sub(lines_of, source).replace("FIELD_COUNT", str(len(fields)))
 
