@@ -17,6 +17,10 @@ class NameStats:
     blocked: int = 0
 
 
+#: The states whose jobs are counted, by the names of the numbers.
+COUNTED = tuple(each.name for each in fields(NameStats))
+
+
 @dataclass(frozen=True, slots=True)
 class BoardStats:
     """The numbers of a whole board.
@@ -35,7 +39,7 @@ class BoardStats:
     @classmethod
     def of(cls, names: Mapping[str, NameStats], oldest_unclaimed: float | None) -> BoardStats:
         """Return the numbers of a board, which are the sums of those of its names; these are sorted."""
-        totals = {each.name: sum(getattr(stats, each.name) for stats in names.values()) for each in fields(NameStats)}
+        totals = {state: sum(getattr(stats, state) for stats in names.values()) for state in COUNTED}
         # A damaged row may have bytes for a name, which don't compare with text.
         by_name = dict(sorted(names.items(), key=lambda item: str(item[0])))
         return cls(**totals, names=by_name, oldest_unclaimed=oldest_unclaimed)

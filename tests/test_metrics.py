@@ -23,6 +23,7 @@ from jobboard.operate.overview import scale_of
 from jobboard.telemetry.labels import MAX_NAMES
 from jobboard.telemetry.prometheus import PrometheusRecorder
 from jobboard.testing import eventually
+from jobboard.testing.contract.lanes import post_tied
 
 MONITORING = Path(__file__).parent.parent / "doc" / "monitoring"
 
@@ -46,6 +47,8 @@ def value(registry: CollectorRegistry, gauge: str, **labels: str) -> float | Non
 
 def test_the_gauges_say_how_the_board_is(board: JobBoard, registry: CollectorRegistry) -> None:
     board.post_many([Posting("resize"), Posting("resize"), Posting("rotate", delay=60), Posting("broken")])
+    post_tied(board)
+    post_tied(board)
     [broken] = board.claim_next("alice", ["broken"])
     board.trash(broken, "alice", reason="no disk")
     board.pause("rotate")
@@ -57,7 +60,8 @@ def test_the_gauges_say_how_the_board_is(board: JobBoard, registry: CollectorReg
     try:
         eventually(lambda: value(registry, "entities", kind="conductor", alive="true") == 1)
         assert value(registry, "up") == 1
-        assert value(registry, "jobs", name="resize", state="unclaimed") == 2
+        assert value(registry, "jobs", name="resize", state="unclaimed") == 3
+        assert value(registry, "jobs", name="resize", state="blocked") == 1
         assert value(registry, "jobs", name="rotate", state="delayed") == 1
         assert value(registry, "jobs", name="broken", state="trashed") == 1
         assert value(registry, "paused", name="rotate") == 1

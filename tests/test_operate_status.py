@@ -54,7 +54,8 @@ def test_a_board_that_does_its_work_is_well(board: JobBoard) -> None:
     view = status(board)
     assert (view["verdict"], view["conductors"]["running"], view["conductors"]["concurrency"]) == ("WELL", 1, 2)
     assert view["names"]["a"] | {"next_waits": 0} == {
-        "unclaimed": 1, "next_waits": 0, "delayed": 1, "claimed": 1, "trashed": 0, "conductors": 1, "paused": False,
+        "unclaimed": 1, "next_waits": 0, "delayed": 1, "claimed": 1, "trashed": 0, "blocked": 0,
+        "conductors": 1, "paused": False,
     }  # fmt: skip
     assert view["schedules"]["active"] == view["schedulers"]["alive"] == 1
 

@@ -63,7 +63,7 @@ def test_one_sampler_looks_for_all_and_another_goes_on_when_it_dies(board: JobBo
     second.look()
     assert (first.is_holder, second.is_holder) == (True, False)
     assert known(second) == known(first)
-    assert known(first)["totals"] == {"unclaimed": 1, "delayed": 0, "claimed": 0, "trashed": 0}
+    assert known(first)["totals"] == {"unclaimed": 1, "delayed": 0, "claimed": 0, "trashed": 0, "blocked": 0}
     # The first one saves nothing any more, for longer than the third has patience.
     third.look()
     assert third.is_holder

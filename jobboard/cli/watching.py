@@ -20,6 +20,7 @@ from jobboard.operate.selecting import Selection
 from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
+from jobboard.stats import COUNTED
 
 if TYPE_CHECKING:
     from jobboard.job import Job
@@ -149,9 +150,8 @@ def stats_command(session: Session) -> None:
         session.output.data(view)
         return
     rows = [{"name": name, **numbers} for name, numbers in view.pop("names").items()]
-    session.output.table(
-        ("name", "delayed", "unclaimed", "claimed", "trashed"), [*rows, {"name": "(all)", **view}], empty=""
-    )
+    states = [state for state in COUNTED if state != "blocked" or view[state]]
+    session.output.table(("name", *states), [*rows, {"name": "(all)", **view}], empty="")
     if view["oldest_unclaimed"] is not None:
         session.output.hint(f"the oldest unclaimed job is {view['oldest_unclaimed']:.0f} s old")
     if paused := paused_texts(view["paused"]):

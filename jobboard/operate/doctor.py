@@ -16,6 +16,7 @@ from jobboard.errors import JobBoardError, NotSupported
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import unhandled_schedules
 from jobboard.operate.verdict import Limits, of_holders, of_unhandled
+from jobboard.stats import COUNTED
 from jobboard.validation import check_delay
 
 #: Seconds by which this host's clock may differ from the store's before anybody is confused by it.
@@ -99,7 +100,7 @@ def _reading(board: JobBoard) -> Iterator[Diagnosis]:
     before = time.monotonic()
     stats = board.stats()
     took = time.monotonic() - before
-    jobs = stats.delayed + stats.blocked + stats.unclaimed + stats.claimed + stats.trashed
+    jobs = sum(getattr(stats, state) for state in COUNTED)
     yield Diagnosis("board", True, f"board {board.name!r} has {jobs} jobs; counting them took {took * 1000:.0f} ms")
     yield _clock(backend.now() - time.time(), board)
     held_back = of_holders(client_of(board).call(backend.maintenance.holders), Limits())

@@ -11,6 +11,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
 from jobboard.participants import number_of, runs_of
+from jobboard.stats import COUNTED
 from jobboard.telemetry.labels import MAX_NAMES, OTHER
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _OWN_KINDS = ("conductor", "scheduler")
 #: How many further kinds have series of their own: anybody may register, as of any kind.
 MAX_KINDS = 20
-_STATES = ("delayed", "unclaimed", "claimed", "trashed")
 
 
 class BoardGauges:
@@ -87,7 +87,7 @@ class _Families:
 
 def _add_names(families: _Families, board: str, names: Sequence[NameOverview]) -> None:
     for name, parts in _by_label(names).items():
-        for state in _STATES:
+        for state in COUNTED:
             number = sum(getattr(part.numbers, state) for part in parts)
             families.add("jobs", board, name, state, value=number)
         families.add("oldest_unclaimed_seconds", board, name, value=max(part.next_waits or 0.0 for part in parts))

@@ -48,15 +48,8 @@ def _seen(look: Overview) -> dict[str, Any]:
         "at": moment(look.at),
         "oldest_unclaimed": look.stats.oldest_unclaimed,
         "names": {
-            name.name: {
-                "unclaimed": name.numbers.unclaimed,
-                "next_waits": name.next_waits,
-                "delayed": name.numbers.delayed,
-                "claimed": name.numbers.claimed,
-                "trashed": name.numbers.trashed,
-                "conductors": name.conductors,
-                "paused": name.paused,
-            }
+            name.name: asdict(name.numbers)
+            | {"next_waits": name.next_waits, "conductors": name.conductors, "paused": name.paused}
             for name in look.names
         },
         "conductors": _alive(conductors) | {"quiet": _quiet(conductors), "longest": _longest(conductors)} | slots,

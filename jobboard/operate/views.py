@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from jobboard.events import HistoryEntry, JobEvent
     from jobboard.job import Job
     from jobboard.participants import Entity
-    from jobboard.stats import BoardStats, NameStats
 
 
 _ENTITY_COLUMNS = (
@@ -120,22 +119,7 @@ def entity_view(entity: Entity) -> dict[str, Any]:
 
 def stats(board: JobBoard) -> dict[str, Any]:
     """Return the numbers of jobs by state, the same by name, and what is paused."""
-    found, pauses = board.stats(), board.pauses()
-    return {
-        **_numbers(found),
-        "oldest_unclaimed": found.oldest_unclaimed,
-        "names": {name: _numbers(numbers) for name, numbers in sorted(found.names.items())},
-        "paused": paused_view(pauses),
-    }
-
-
-def _numbers(stats: BoardStats | NameStats) -> dict[str, int]:
-    return {
-        "delayed": stats.delayed,
-        "unclaimed": stats.unclaimed,
-        "claimed": stats.claimed,
-        "trashed": stats.trashed,
-    }
+    return asdict(board.stats()) | {"paused": paused_view(board.pauses())}
 
 
 def owners(board: JobBoard) -> list[dict[str, Any]]:

@@ -16,12 +16,12 @@ from jobboard.operate.bulk import ACTIONS, Action
 from jobboard.operate.paging import JobsPage, page_of
 from jobboard.operate.trash import trash_groups
 from jobboard.states import JobState
+from jobboard.stats import COUNTED
 
 #: Jobs on a page.
 PAGE = 50
 #: Seconds for which the numbers of jobs are shown as they were.
 _STATS_AGE = 5.0
-_STATES = ("delayed", "unclaimed", "claimed", "trashed", "complete")
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
 
 
@@ -52,10 +52,10 @@ def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool
     board_stats = answers_of(view).get("stats", view.board.stats, _STATS_AGE)
     name = filters.get("name")
     stats = board_stats.names.get(name) if name else board_stats
-    numbers = {state: getattr(stats, state, 0) for state in _STATES[:-1]}
-    on_board = stats.delayed + stats.blocked + stats.unclaimed + stats.claimed if stats else 0
-    tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], on_board)]
-    tabs += [(state, [state], numbers.get(state)) for state in _STATES]
+    numbers = {state: getattr(stats, state, 0) for state in COUNTED}
+    tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], sum(numbers.values()) - numbers["trashed"])]
+    tabs += [(state, [state], number) for state, number in numbers.items() if number or state != "blocked"]
+    tabs.append(("complete", ["complete"], None))
     return [
         (label, view.url("jobs", **filters.but(state=states)), number, filters.states == states)
         for label, states, number in tabs

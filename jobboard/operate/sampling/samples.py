@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobboard.operate.sampling.buckets import MAX_NAMES, Figures
+from jobboard.stats import COUNTED
 
 #: The most that a status has of each: names, findings, groups of trash, overdue and unhandled schedules.
 MAX_ITEMS = 100
 #: The most characters of the example of a group of trash.
 _MAX_EXAMPLE = 300
-_STATES = ("unclaimed", "delayed", "claimed", "trashed")
 
 
 def bounded(status: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def gauges_of(status: dict[str, Any]) -> tuple[Figures, dict[str, Figures]]:
 
 
 def _totals(names: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    return {state: sum(numbers[state] for numbers in names.values()) for state in _STATES}
+    return {state: sum(numbers[state] for numbers in names.values()) for state in COUNTED}
 
 
 def _figures(numbers: Mapping[str, int], oldest: float | None) -> Figures:
@@ -55,6 +55,6 @@ def _figures(numbers: Mapping[str, int], oldest: float | None) -> Figures:
 
 def _largest(names: Mapping[str, dict[str, Any]], most: int) -> list[tuple[str, dict[str, Any]]]:
     def size(item: tuple[str, dict[str, Any]]) -> tuple[int, str]:
-        return -sum(item[1][state] for state in _STATES), item[0]
+        return -sum(item[1][state] for state in COUNTED), item[0]
 
     return sorted(names.items(), key=size)[:most]

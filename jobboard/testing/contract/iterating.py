@@ -13,6 +13,7 @@ from jobboard.job import Posting
 from jobboard.operate.paging import page_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import JobState
+from jobboard.stats import COUNTED
 from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
@@ -158,7 +159,7 @@ class IteratingCases(Case):
 
     def test_stats_of_an_empty_board_are_zeros(self, board: JobBoard) -> None:
         stats = board.stats()
-        assert (stats.delayed, stats.unclaimed, stats.claimed, stats.trashed) == (0, 0, 0, 0)
+        assert [getattr(stats, state) for state in COUNTED] == [0] * len(COUNTED)
         assert stats.oldest_unclaimed is None
 
     def test_stats_tell_the_age_of_the_oldest_unclaimed(self, board: JobBoard) -> None:

@@ -107,7 +107,9 @@ class LaneCases(Case):
             board.claim(jobs[1], "alice")
         assert set(uuids_of(other.iterjobs())) == set(uuids_of([*jobs, *strangers]))
         assert set(uuids_of(other.iterjobs(states=[_BLOCKED]))) == set(uuids_of(jobs[1:]))
-        assert (other.stats().unclaimed, other.job_count) == (3, 5)
+        stats = other.stats()
+        assert (stats.unclaimed, stats.blocked, other.job_count) == (3, 2, 5)
+        assert {name: numbers.blocked for name, numbers in stats.names.items()} == {"resize": 1, "rotate": 1}
         assert set(uuids_of(board.claim_next("alice", limit=10))) == set(uuids_of([jobs[0], *strangers]))
         assert states_of(other, *jobs[1:]) == [_BLOCKED, _BLOCKED]
 
