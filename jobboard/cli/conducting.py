@@ -20,7 +20,7 @@ from jobboard.cli.health import health_options, health_routes, metrics_routes
 from jobboard.cli.logs import logs_to_stderr
 from jobboard.cli.output import TAKEN_AWAY, flush_streams
 from jobboard.cli.reloading import Reloader
-from jobboard.cli.session import Function, Session, command, pass_session
+from jobboard.cli.session import Function, Session, command, pass_session, setting
 from jobboard.cli.supervising import EXIT_MAX_JOBS, ChildProcess, Supervisor
 from jobboard.cli.values import SPAN
 from jobboard.validation import check_delay
@@ -33,10 +33,11 @@ EXIT_STUCK = 75
 _MAX_JOBS_POLL = 0.5
 
 
+_AT_LEAST_ONE = click.IntRange(min=1)
+
+
 def _label_option(default: str) -> Callable[[Function], Function]:
-    return click.option(
-        "--label", default=default, envvar="JOBBOARD_LABEL", show_default=True, help="What operators see as its name."
-    )
+    return setting("--label", "What operators see as its name.", default)
 
 
 @command(
@@ -47,85 +48,38 @@ def _label_option(default: str) -> Callable[[Function], Function]:
 )
 @click.argument("handlers", metavar="[MODULE:HANDLERS]", required=False)
 @_label_option("conductor")
-@click.option(
-    "--concurrency",
-    type=click.IntRange(min=1),
-    default=1,
-    envvar="JOBBOARD_CONCURRENCY",
-    show_default=True,
-    help="How many handlers run at a time.",
-)
-@click.option(
+@setting("--concurrency", "How many handlers run at a time.", 1, type=_AT_LEAST_ONE)
+@setting(
     "--processes",
-    type=click.IntRange(min=1),
-    default=1,
-    envvar="JOBBOARD_PROCESSES",
-    show_default=True,
-    help="How many conductors to run, each in a process that is started again if it ends.",
+    "How many conductors to run, each in a process that is started again if it ends.",
+    1,
+    type=_AT_LEAST_ONE,
 )
-@click.option(
-    "--max-jobs",
-    type=click.IntRange(min=1),
-    default=None,
-    envvar="JOBBOARD_MAX_JOBS",
-    help="Start a new process after this many jobs, for handlers that leak memory.",
+@setting("--max-jobs", "Start a new process after this many jobs, for handlers that leak memory.", type=_AT_LEAST_ONE)
+@setting("--executor", "thread, process, asyncio, or another's.", "thread")
+@setting("--expiry", "How long a claim lasts unrenewed.", "30s", type=SPAN)
+@setting(
+    "--drain", "Time to finish in after SIGTERM; Kubernetes kills after 30 s unless told otherwise.", "25s", type=SPAN
 )
-@click.option(
-    "--executor",
-    default="thread",
-    envvar="JOBBOARD_EXECUTOR",
-    show_default=True,
-    help="thread, process, asyncio, or another's.",
-)
-@click.option(
-    "--expiry",
-    type=SPAN,
-    default="30s",
-    envvar="JOBBOARD_EXPIRY",
-    show_default=True,
-    help="How long a claim lasts unrenewed.",
-)
-@click.option(
-    "--drain",
-    type=SPAN,
-    default="25s",
-    envvar="JOBBOARD_DRAIN",
-    show_default=True,
-    help="Time to finish in after SIGTERM; Kubernetes kills after 30 s unless told otherwise.",
-)
-@click.option(
+@setting(
     "--prefetch/--no-prefetch",
-    default=True,
-    envvar="JOBBOARD_PREFETCH",
-    help="Claim one batch ahead while all slots run quick jobs; on by default.",
+    "Claim one batch ahead while all slots run quick jobs; on by default.",
+    True,
+    show_default=False,
 )
-@click.option(
+@setting(
     "--max-stuck",
+    "Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
     type=click.IntRange(min=0),
-    default=None,
-    envvar="JOBBOARD_MAX_STUCK",
-    help="Slots replaced when their handlers outlast their claims; as many as --concurrency by default.",
 )
-@click.option(
+@setting(
     "--on-stuck",
+    "When more are stuck: go on with other names, or exit with status 75.",
+    "stay",
     type=click.Choice(["stay", "exit"]),
-    default="stay",
-    envvar="JOBBOARD_ON_STUCK",
-    show_default=True,
-    help="When more are stuck: go on with other names, or exit with status 75.",
 )
-@click.option(
-    "--with-scheduler",
-    is_flag=True,
-    envvar="JOBBOARD_WITH_SCHEDULER",
-    help="Run a scheduler in the (first) process.",
-)
-@click.option(
-    "--converter",
-    metavar="MODULE:CONVERTER",
-    envvar="JOBBOARD_CONVERTER",
-    help="The board's converter, for types that msgpack does not carry.",
-)
+@setting("--with-scheduler", "Run a scheduler in the (first) process.", False, is_flag=True)
+@setting("--converter", "The board's converter, for types that msgpack does not carry.", metavar="MODULE:CONVERTER")
 @click.option("--until-eof", is_flag=True, help="Stop also when standard input ends.")
 @click.option("--reload", is_flag=True, help="Start anew when an imported file of the working directory changes.")
 @health_options

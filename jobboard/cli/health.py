@@ -10,7 +10,7 @@ import click
 from jobboard import telemetry
 from jobboard.backends.timelimit import time_limit
 from jobboard.cli.answers import Answer, Route, text
-from jobboard.cli.session import options
+from jobboard.cli.session import options, setting
 from jobboard.client.client import NO_UUID
 from jobboard.errors import JobBoardError, MissingExtra, NotFound
 
@@ -21,20 +21,12 @@ if TYPE_CHECKING:
 _STORE_TIMEOUT = 2.0
 
 health_options = options(
-    click.option(
+    setting(
         "--health-port",
+        "Answer /livez, /readyz and /metrics here; of several processes, each takes the next port. 0: any.",
         type=click.IntRange(0, 65535),
-        default=None,
-        envvar="JOBBOARD_HEALTH_PORT",
-        help="Answer /livez, /readyz and /metrics here; of several processes, each takes the next port. 0: any.",
     ),
-    click.option(
-        "--health-host",
-        default="127.0.0.1",
-        envvar="JOBBOARD_HEALTH_HOST",
-        show_default=True,
-        help="The address of --health-port; 0.0.0.0 in a container.",
-    ),
+    setting("--health-host", "The address of --health-port; 0.0.0.0 in a container.", "127.0.0.1"),
 )
 
 

@@ -11,26 +11,19 @@ from typing import Any, TextIO
 
 import click
 
-from jobboard.cli.session import Function, options
+from jobboard.cli.session import Function, options, setting
 
 _LEVELS = ("debug", "info", "warning", "error")
 
 _options = options(
-    click.option(
+    setting(
         "--log-level",
+        "What is logged: each start of a job (debug), each end, what will be tried again, what failed for good.",
+        "info",
         type=click.Choice(_LEVELS, case_sensitive=False),
-        default="info",
-        envvar="JOBBOARD_LOG_LEVEL",
-        show_default=True,
-        help="What is logged: each start of a job (debug), each end, what will be tried again, what failed for good.",
     ),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        envvar="JOBBOARD_LOG_FORMAT",
-        show_default=True,
-        help="Lines for people, or one JSON object a line.",
+    setting(
+        "--log-format", "Lines for people, or one JSON object a line.", "text", type=click.Choice(["text", "json"])
     ),
 )
 

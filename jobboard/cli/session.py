@@ -123,6 +123,12 @@ def options(*each: Callable[[Function], Function]) -> Callable[[Function], Funct
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(each), function)
 
 
+def setting(name: str, help: str, default: Any = None, **more: Any) -> Callable[[Function], Function]:
+    """Return an option that the environment can give, too: ``--max-jobs`` is ``JOBBOARD_MAX_JOBS`` there."""
+    variable = f"JOBBOARD_{name.partition('/')[0].removeprefix('--').upper().replace('-', '_')}"
+    return click.option(name, default=default, envvar=variable, help=help, **{"show_default": True} | more)
+
+
 #: Every command takes the global options, too.
 _global_options = options(
     click.option(
