@@ -29,7 +29,7 @@ for i, uuid in ipairs(uuids) do
   listings[2 * i - 1], listings[2 * i] = uuid, ARGV[i + 1]
   places[2 * i - 1], places[2 * i] = place, uuid
 end
-redis.call('HSET', board .. ':records', unpack(records))
+redis.call('HSET', board .. ':jobs', unpack(records))
 redis.call('HSET', board .. ':listings', unpack(listings))
 redis.call('ZADD', board .. ':ready:bench', unpack(places))
 redis.call('ZADD', board .. ':names', 'NX', '0', 'bench')
@@ -41,7 +41,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local board, who, id, limit = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local uuids = redis.call('ZRANGE', board .. ':ready:bench', 0, limit - 1)
-local values = redis.call('HMGET', board .. ':records', unpack(uuids))
+local values = redis.call('HMGET', board .. ':jobs', unpack(uuids))
 local postings = redis.call('HMGET', board .. ':listings', unpack(uuids))
 local lease = string.format('%.0f', now + 30000000)
 local ttl = string.format('%.0f', math.ceil((now + 30000000) / 1000))
@@ -60,7 +60,7 @@ for i, uuid in ipairs(uuids) do
   leases[2 * i - 1], leases[2 * i] = lease, uuid
 end
 redis.call('SET', board .. ':owner:' .. id, #uuids, 'PXAT', ttl)
-redis.call('HSET', board .. ':records', unpack(records))
+redis.call('HSET', board .. ':jobs', unpack(records))
 redis.call('ZREM', board .. ':ready:bench', unpack(uuids))
 redis.call('ZADD', board .. ':claimed:bench', unpack(places))
 redis.call('ZADD', board .. ':leases', unpack(leases))
@@ -81,7 +81,7 @@ local uuids, id = {}, nil
 for i = 1, #ends / 2 do
   uuids[i] = ends[2 * i - 1]
 end
-local values = redis.call('HMGET', board .. ':records', unpack(uuids))
+local values = redis.call('HMGET', board .. ':jobs', unpack(uuids))
 local postings = redis.call('HMGET', board .. ':listings', unpack(uuids))
 local retained = string.format('%.0f', now + 3600000000)
 local ttl = string.format('%.0f', math.ceil((now + 3660000000) / 1000))
@@ -102,12 +102,12 @@ for i, uuid in ipairs(uuids) do
     cmsgpack.pack(record, string.sub(values[i], rest + 1) .. entry, postings[i], false, false, false), 'PXAT', ttl)
   places[2 * i - 1], places[2 * i] = place, uuid
 end
-redis.call('HDEL', board .. ':records', unpack(uuids))
+redis.call('HDEL', board .. ':jobs', unpack(uuids))
 redis.call('HDEL', board .. ':listings', unpack(uuids))
 redis.call('ZREM', board .. ':claimed:bench', unpack(uuids))
 redis.call('ZREM', board .. ':leases', unpack(uuids))
 redis.call('ZADD', board .. ':complete:bench', unpack(places))
-redis.call('ZADD', board .. ':retained', retained, 'bench\\n' .. table.concat(uuids))
+redis.call('ZADD', board .. ':completed', retained, 'bench\\n' .. table.concat(uuids))
 redis.call('DEL', board .. ':owner:' .. id)
 return #uuids
 """

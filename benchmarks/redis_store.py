@@ -23,7 +23,7 @@ _POST = """
 local sequence = redis.call('INCRBY', KEYS[1] .. ':sequence', #ARGV / 2)
 for index = 1, #ARGV, 2 do
   redis.call('HSET', KEYS[1] .. ':listings', ARGV[index], ARGV[index + 1])
-  redis.call('HSET', KEYS[1] .. ':records', ARGV[index], cmsgpack.pack({token = 0, attempts = 0}))
+  redis.call('HSET', KEYS[1] .. ':jobs', ARGV[index], cmsgpack.pack({token = 0, attempts = 0}))
   redis.call('ZADD', KEYS[1] .. ':ready', sequence + index, ARGV[index])
 end
 return sequence
@@ -39,9 +39,9 @@ for _, timer in ipairs({'leases', 'delayed'}) do
 end
 local claimed = {}
 for _, uuid in ipairs(redis.call('ZRANGE', KEYS[1] .. ':ready', 0, ARGV[2] - 1)) do
-  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':records', uuid))
+  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':jobs', uuid))
   record.token, record.attempts, record.owner = record.token + 1, record.attempts + 1, ARGV[1]
-  redis.call('HSET', KEYS[1] .. ':records', uuid, cmsgpack.pack(record))
+  redis.call('HSET', KEYS[1] .. ':jobs', uuid, cmsgpack.pack(record))
   redis.call('ZREM', KEYS[1] .. ':ready', uuid)
   redis.call('ZADD', KEYS[1] .. ':leases', now + 30000000, uuid)
   redis.call('SET', KEYS[1] .. ':owner:' .. uuid, ARGV[1], 'PX', 30000)
@@ -53,13 +53,13 @@ _CONSUME = """
 local done = {}
 for index = 2, #ARGV, 2 do
   local uuid = ARGV[index]
-  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':records', uuid))
+  local record = cmsgpack.unpack(redis.call('HGET', KEYS[1] .. ':jobs', uuid))
   local owner = redis.call('GET', KEYS[1] .. ':owner:' .. uuid)
   if owner == ARGV[1] and record.token == tonumber(ARGV[index + 1]) then
     redis.call('ZREM', KEYS[1] .. ':leases', uuid)
     redis.call('DEL', KEYS[1] .. ':owner:' .. uuid)
     redis.call('HDEL', KEYS[1] .. ':listings', uuid)
-    redis.call('HDEL', KEYS[1] .. ':records', uuid)
+    redis.call('HDEL', KEYS[1] .. ':jobs', uuid)
     redis.call('SET', KEYS[1] .. ':done:' .. uuid, cmsgpack.pack(record), 'PX', 3600000)
     done[#done + 1] = uuid
   end

@@ -11,7 +11,7 @@ if expire_and_promote('100') then
   return {'MORE'}
 end
 
-local count = redis.call('HLEN', key('records'))
+local count = redis.call('HLEN', key('jobs'))
 for _, name in ipairs(redis.call('ZRANGE', key('names'), 0, -1)) do
   count = count - redis.call('ZCARD', state_index('TRASHED', name))
 end

@@ -14,7 +14,7 @@ return answer_each(ARGV[1], function(uuid)
   if not job or job.state ~= 'TRASHED' then
     return 'MISSING'
   end
-  for _, hash in ipairs({'records', 'listings', 'checkpoints', 'progress'}) do
+  for _, hash in ipairs({'jobs', 'listings', 'checkpoints', 'progress'}) do
     redis.call('HDEL', key(hash), uuid)
   end
   redis.call('ZREM', state_index('TRASHED', job.name), member_of(uuid, job.sequence))

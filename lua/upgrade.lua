@@ -3,15 +3,29 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the cursor that the last call returned (an empty string at first); 2 what stands for the number of the layout
---       while this goes on; 3 the number of layout 2, which the last call writes
+--       while this goes on, which the first call writes; 3 the number of layout 2, which the last call writes
 -- Returns: OK and the cursor (an empty string at the end)
 -- A repeat changes only what is still as layout 1 has it; once the board has layout 2, it changes nothing.
 --
--- Layout 1 had the uuids of jobs in its indexes, and by their sequences.
+-- Layout 1 had the uuids of jobs in its indexes, and by their sequences. It had other names for three keys; each of its
+-- scripts reads one of these before it changes jobs or schedules. A string takes the place of each: so a client of
+-- layout 1 that is still connected gets an error for each change, and changes nothing.
 --
 -- include: writeback
 
 local CHUNK = 200
+local NEW_NAMES = {records = 'jobs', schedules = 'stored_schedules', retained = 'completed'}
+
+local function rename_keys()
+  for old, new in pairs(NEW_NAMES) do
+    if not redis.call('MGET', key(old))[1] then
+      if redis.call('EXISTS', key(old)) == 1 then
+        redis.call('RENAME', key(old), key(new))
+      end
+      redis.call('SET', key(old), 'renamed')
+    end
+  end
+end
 
 -- Give a job its place, and return its record.
 local function move(job)
@@ -23,13 +37,13 @@ local function move(job)
 end
 
 local function move_records(cursor)
-  local found = redis.call('HSCAN', key('records'), cursor, 'COUNT', CHUNK)
+  local found = redis.call('HSCAN', key('jobs'), cursor, 'COUNT', CHUNK)
   for at = 1, #found[2], 2 do
     local uuid, value = found[2][at], found[2][at + 1]
     local job = decode(uuid, value)
     -- What can't be read is left to an audit.
     if job and not newer[uuid] then
-      redis.call('HSET', key('records'), uuid, move(job) .. histories[uuid])
+      redis.call('HSET', key('jobs'), uuid, move(job) .. histories[uuid])
     end
   end
   return found[1] ~= '0' and found[1]
@@ -44,7 +58,7 @@ local function move_heads(cursor)
   return #names == CHUNK and decimal(last + 1)
 end
 
--- Jobs that were completed together, and have not expired, as `retained` has them.
+-- Jobs that were completed together, and have not expired, as `completed` has them.
 local function move_completed(uuids)
   local members = {}
   fetch_finished(uuids)
@@ -59,7 +73,7 @@ local function move_completed(uuids)
 end
 
 local function move_retained(cursor)
-  local found = redis.call('ZRANGE', key('retained'), cursor, cursor + CHUNK - 1, 'WITHSCORES')
+  local found = redis.call('ZRANGE', key('completed'), cursor, cursor + CHUNK - 1, 'WITHSCORES')
   local moved_jobs, rank = 0, tonumber(cursor)
   for at = 1, #found, 2 do
     local name, list = string.match(found[at], '^([^\n]*)\n(.*)$')
@@ -71,9 +85,9 @@ local function move_retained(cursor)
         uuids[#uuids + 1] = string.sub(list, from, from + 35)
       end
       local members = move_completed(uuids)
-      redis.call('ZREM', key('retained'), found[at])
+      redis.call('ZREM', key('completed'), found[at])
       if #members > 0 then
-        redis.call('ZADD', key('retained'), found[at + 1], field(name, table.concat(members)))
+        redis.call('ZADD', key('completed'), found[at + 1], field(name, table.concat(members)))
       else
         rank = rank - 1
       end
@@ -88,10 +102,14 @@ end
 
 local PHASES = {move_records, move_heads, move_retained}
 
-if redis.call('MGET', key('layout'))[1] ~= ARGV[2] then
+if redis.call('MGET', key('layout'))[1] == ARGV[3] then
   return {'OK', ''}
 end
 local phase, cursor = string.match(ARGV[1], '^(%d) (%d+)$')
+if not phase then
+  rename_keys()
+  redis.call('SET', key('layout'), ARGV[2])
+end
 phase, cursor = tonumber(phase or 1), cursor or '0'
 local further = PHASES[phase](cursor)
 if not further then

@@ -121,6 +121,7 @@ class Redis:
 
     def load(self, text: str) -> None:
         with self._client() as client:
+            client.flushall()
             for key, value in _read(text):
                 client.restore(key, 0, value)
 

@@ -153,7 +153,7 @@ def test_a_unix_socket_and_a_database_by_number(tmp_path: Path) -> None:
             work(board)
         with fetch("local", f"redis://{HOST}:{server.port}/3") as board, server.client(db=3) as client:
             board.post("resize")
-            assert client.exists("{jobboard:local}:records")
+            assert client.exists("{jobboard:local}:jobs")
         with fetch("local", f"redis://{HOST}:{server.port}/0") as other:
             assert other.job_count == 0
 

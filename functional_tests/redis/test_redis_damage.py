@@ -43,7 +43,7 @@ def is_mended(board: JobBoard) -> bool:
 def test_a_schedule_that_the_server_cannot_unpack_stops_no_other(board: JobBoard, hand: Hand, value: bytes) -> None:
     for id in ("spoilt", "sound"):
         board.schedules.add(Schedule(id, Every(hours=1), "report"))
-    hand("HSET", "schedules", "spoilt", value)
+    hand("HSET", "stored_schedules", "spoilt", value)
     hand("ZADD", "due", 1, "spoilt", 2, "sound")
     firing(board).fire_due(10)
     assert hand("ZSCORE", "due", "spoilt") == math.inf
@@ -52,7 +52,7 @@ def test_a_schedule_that_the_server_cannot_unpack_stops_no_other(board: JobBoard
     assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
     with pytest.raises(UnreadableSchedule):
         board.schedules.get("spoilt")
-    assert value in hand("HGET", "schedules", "spoilt")
+    assert value in hand("HGET", "stored_schedules", "spoilt")
     board.schedules.remove("spoilt")
     assert board.schedules.unreadable() == []
     assert board.audit() == []
@@ -62,11 +62,11 @@ def test_a_schedule_that_the_server_cannot_unpack_stops_no_other(board: JobBoard
 def test_an_audit_sets_aside_a_schedule_that_is_not_due(board: JobBoard, hand: Hand, value: bytes) -> None:
     for id in ("spoilt", "sound"):
         board.schedules.add(Schedule(id, Every(hours=1), "report"))
-    hand("HSET", "schedules", "spoilt", value)
+    hand("HSET", "stored_schedules", "spoilt", value)
     assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
     assert [found.problem for found in board.audit()] == ["the schedule spoilt can not be read"]
     assert is_mended(board)
-    assert value in hand("HGET", "schedules", "spoilt")
+    assert value in hand("HGET", "stored_schedules", "spoilt")
     assert [broken.id for broken in board.schedules.unreadable()] == ["spoilt"]
     board.schedules.add(Schedule("spoilt", Every(hours=1), "report"), if_exists="replace")
     assert sorted(schedule.id for schedule in board.schedules) == ["sound", "spoilt"]
@@ -98,11 +98,11 @@ def test_an_audit_puts_a_schedule_back_to_its_own_moment(board: JobBoard, hand: 
 
 def test_a_schedule_whose_id_is_no_text_is_kept_apart(board: JobBoard, hand: Hand) -> None:
     board.schedules.add(Schedule("hourly", Every(hours=1), "report"))
-    hand("HSET", "schedules", b"\xff", msgpack.packb(["v", False]))
+    hand("HSET", "stored_schedules", b"\xff", msgpack.packb(["v", False]))
     hand("ZADD", "due", 1, b"\xff")
     assert [schedule.id for schedule in board.schedules] == ["hourly"]
     assert is_mended(board)
-    assert hand("HKEYS", "schedules") == [b"hourly"]
+    assert hand("HKEYS", "stored_schedules") == [b"hourly"]
     assert hand("HKEYS", "unreadable") == [b"\xff"]
 
 
@@ -173,7 +173,7 @@ FIELDS = {2: "x", 3: None, 4: 1.5e308 * 10, 5: "x", 7: "NOWHERE", 8: [], 9: "x",
 
 
 def spoil(hand: Hand, uuid: str, at: int, value: object) -> None:
-    stored = hand("HGET", "records", uuid)
+    stored = hand("HGET", "jobs", uuid)
     unpacker = msgpack.Unpacker()
     unpacker.feed(stored)
     record = unpacker.unpack()
@@ -181,7 +181,7 @@ def spoil(hand: Hand, uuid: str, at: int, value: object) -> None:
     record[at] = value
     hand(
         "HSET",
-        "records",
+        "jobs",
         uuid,
         b"\xdc\x00\x17" + b"".join(msgpack.packb(field, use_bin_type=False) for field in record) + rest,
     )
@@ -251,7 +251,7 @@ def test_a_value_that_cannot_be_unpacked_harms_nobody(board: JobBoard, hand: Han
     board.claim_next("alice")
     board.consume(done, "alice")
     hand("SET", f"done:{done.uuid}", value)
-    hand("HSET", "records", bad.uuid, value)
+    hand("HSET", "jobs", bad.uuid, value)
     hand("HSET", "waiters", "somebody/1", value)
     hand("ZADD", "armed", 1, "somebody/1")
     hand("HSET", "swept", "at", value, "place", value)
@@ -272,15 +272,15 @@ def test_a_value_that_cannot_be_unpacked_harms_nobody(board: JobBoard, hand: Han
 @pytest.mark.parametrize("lines", [b"\xc1", b"\xdc\xff", msgpack.packb("POSTED")], ids=repr)
 def test_a_history_that_cannot_be_read_stops_no_end(board: JobBoard, hand: Hand, lines: bytes) -> None:
     job = board.post("resize")
-    stored = hand("HGET", "records", job.uuid)
+    stored = hand("HGET", "jobs", job.uuid)
     unpacker = msgpack.Unpacker()
     unpacker.feed(stored)
     unpacker.unpack()
-    hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
+    hand("HSET", "jobs", job.uuid, stored[: unpacker.tell()] + lines)
     assert list(job.history) == []
     assert is_mended(board)
     assert hand("HGET", "unreadable", job.uuid) == lines
-    hand("HSET", "records", job.uuid, stored[: unpacker.tell()] + lines)
+    hand("HSET", "jobs", job.uuid, stored[: unpacker.tell()] + lines)
     for _ in range(25):
         board.claim(job, "alice", LONG)
         board.abandon(job, "alice")
@@ -306,7 +306,7 @@ def test_a_key_that_leads_nowhere_is_mended(board: JobBoard, hand: Hand) -> None
 
 
 def test_a_record_under_a_name_that_is_no_uuid_is_kept_apart(board: JobBoard, hand: Hand) -> None:
-    hand("HSET", "records", b"\xff", b"\xc1")
+    hand("HSET", "jobs", b"\xff", b"\xc1")
     look_everywhere(board)
     assert is_mended(board)
     assert (hand("HGET", "unreadable", b"\xff"), board.job_count) == (b"\xc1", 0)

@@ -56,7 +56,7 @@ def test_a_slot_that_is_held_twice_stays_with_the_claim(board: JobBoard, hand: H
 
 def test_a_free_slot_beside_a_blocked_job_is_given_to_it(board: JobBoard, hand: Hand) -> None:
     jobs = [post_tied(board, lane="a") for _ in range(2)]
-    for kind in ("records", "listings"):
+    for kind in ("jobs", "listings"):
         hand("HDEL", kind, jobs[0].uuid)
     assert board.audit(repair=True)
     assert board.audit() == []

@@ -26,20 +26,18 @@ hand = a_hand()
 def renew(hand: Hand, *uuids: str) -> dict[str, bytes]:
     """Write records as a later version might: with more fields behind those of today."""
     for uuid in uuids:
-        stored = hand("HGET", "records", uuid)
+        stored = hand("HGET", "jobs", uuid)
         unpacker = msgpack.Unpacker()
         unpacker.feed(stored)
         unpacker.unpack()
         end = unpacker.tell()
-        hand(
-            "HSET", "records", uuid, b"\xdc\x00\x19" + stored[3:end] + msgpack.packb(["after"]) + b"\x07" + stored[end:]
-        )
+        hand("HSET", "jobs", uuid, b"\xdc\x00\x19" + stored[3:end] + msgpack.packb(["after"]) + b"\x07" + stored[end:])
     return records_of(hand)
 
 
 def records_of(hand: Hand) -> dict[str, bytes]:
-    uuids = hand("HKEYS", "records")
-    return {uuid.decode(): hand("HGET", "records", uuid) for uuid in uuids}
+    uuids = hand("HKEYS", "jobs")
+    return {uuid.decode(): hand("HGET", "jobs", uuid) for uuid in uuids}
 
 
 def test_a_job_of_a_newer_format_is_left_to_newer_readers(

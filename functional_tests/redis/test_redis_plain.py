@@ -150,9 +150,9 @@ def test_completed_jobs_leave_the_indexes_after_their_retention(
     def indexes() -> dict[str, int]:
         return {name: len(value) for name, value in Keys(server, board).items() if name.startswith((":ret", ":comp"))}
 
-    assert indexes() == {":complete:resize": 40, ":complete:rotate": 39, ":retained": 3}
+    assert indexes() == {":complete:resize": 40, ":complete:rotate": 39, ":completed": 3}
     with server.client() as client:
-        key = f"{{jobboard:{board.name}}}:retained"
+        key = f"{{jobboard:{board.name}}}:completed"
         # As if that time were over, and something else of somebody's hand there.
         client.zadd(key, dict.fromkeys([*client.zrange(key, 0, -1), "something else"], 1))
     assert board._backend.maintenance.tidy(100) == 79
@@ -166,6 +166,6 @@ def test_a_call_removes_few_more_completed_jobs_than_it_should(server: RedisServ
     for _ in range(6):
         board.consume_many(board.claim_next("alice", limit=40), "alice")
     with server.client() as client:
-        key = f"{{jobboard:{board.name}}}:retained"
+        key = f"{{jobboard:{board.name}}}:completed"
         client.zadd(key, dict.fromkeys(client.zrange(key, 0, -1), 1))
     assert [board._backend.maintenance.tidy(50) for _ in range(4)] == [80, 80, 80, 0]

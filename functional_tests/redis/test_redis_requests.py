@@ -291,7 +291,7 @@ def test_wake_ups_do_not_pile_up_when_nobody_waits(server: RedisServer, harness:
     board.post_many([Posting("resize") for _ in range(50)])
     with server.client() as client:
         kinds = {key.decode().split("}:")[1].split(":")[0] for key in client.keys("{jobboard:quiet}*")}
-    assert kinds == {"listings", "records", "ready", "names", "heads", "counters", "layout"}
+    assert kinds == {"listings", "jobs", "ready", "names", "heads", "counters", "layout"}
 
 
 def test_names_without_jobs_are_forgotten_whatever_comes_before_them(

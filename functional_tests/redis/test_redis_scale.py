@@ -31,7 +31,7 @@ for number = first, first + count - 1 do
   listings[at + 1], listings[at + 2] = uuid, ARGV[3]
   ready[at + 1], ready[at + 2] = place, string.format('%012x', number) .. uuid
 end
-redis.call('HSET', board .. ':records', unpack(records))
+redis.call('HSET', board .. ':jobs', unpack(records))
 redis.call('HSET', board .. ':listings', unpack(listings))
 redis.call('ZADD', board .. ':ready:resize', unpack(ready))
 redis.call('ZADD', board .. ':names', 0, 'resize')

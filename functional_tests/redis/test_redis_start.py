@@ -66,7 +66,7 @@ def test_waiting_for_replicas_is_part_of_each_mutation() -> None:
         with fetch("x", f"{primary.uri}?durability=wait:1:2000") as board:
             job = board.post("resize")
             with replica.client() as client:
-                assert client.hexists("{jobboard:x}:records", job.uuid)
+                assert client.hexists("{jobboard:x}:jobs", job.uuid)
             [claimed] = board.claim_next("alice")
             board.consume(claimed, "alice")
         replica.freeze()

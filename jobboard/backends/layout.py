@@ -44,5 +44,17 @@ def must_upgrade(board: str, where: str, found: bytes) -> bool:
     return False
 
 
+def check_stopped(board: str, where: str, clients: int) -> None:
+    """Refuse to upgrade a board that clients use: they read its number only when they connect.
+
+    :raises BoardUnavailable: there are any.
+    """
+    if clients:
+        raise BoardUnavailable(
+            f"{clients} programs use board {board!r} on {where}; stop them before you upgrade it, and wait until "
+            "those that were killed count as gone"
+        )
+
+
 def _is_earlier(found: bytes) -> bool:
     return found == UPGRADING or (found.isdigit() and int(found) < LAYOUT)

@@ -12,7 +12,7 @@ local function stored_versions()
   for index, step in ipairs(steps) do
     ids[index] = step[1]
   end
-  for index, value in ipairs(redis.call('HMGET', key('schedules'), unpack(ids))) do
+  for index, value in ipairs(redis.call('HMGET', key('stored_schedules'), unpack(ids))) do
     found[ids[index]] = decode_schedule(value)
   end
   return found
@@ -22,7 +22,7 @@ local function apply_step(step, at)
   if step[3] then
     write_schedule(step[1], step[3], step[4], ARGV[at])
   else
-    redis.call('HDEL', key('schedules'), step[1])
+    redis.call('HDEL', key('stored_schedules'), step[1])
     redis.call('ZREM', key('due'), step[1])
   end
   for index, item in ipairs(step[5]) do

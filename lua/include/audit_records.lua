@@ -6,7 +6,7 @@ local LISTS = {}
 for state in pairs(STATE_INDEXES) do
   LISTS[state] = state_index(state, '')
 end
-local LISTINGS, RECORDS, KEYS_OF_JOBS = key('listings'), key('records'), key('keys')
+local LISTINGS, RECORDS, KEYS_OF_JOBS = key('listings'), key('jobs'), key('keys')
 local TIMER_KEYS = {CLAIMED = key('leases'), DELAYED = key('delayed')}
 local has_timers = {}
 for state, timer in pairs(TIMER_KEYS) do
@@ -52,7 +52,7 @@ end
 
 local function trash_unreadable(uuid, value)
   if not string.find(uuid, '^' .. string.rep('[%x-]', 36) .. '$') then
-    quarantine('records', uuid, value)
+    quarantine('jobs', uuid, value)
     redis.call('HDEL', key('listings'), uuid)
     return
   end

@@ -8,7 +8,7 @@ local function check_schedule(id, value)
   if not is_utf8(id) then
     report('', 'the id of a schedule can not be read')
     if repair then
-      quarantine('schedules', id, value)
+      quarantine('stored_schedules', id, value)
       redis.call('ZREM', key('due'), id)
     end
     return
@@ -32,7 +32,7 @@ local function check_schedule(id, value)
 end
 
 local function check_schedules(cursor)
-  local found = redis.call('HSCAN', key('schedules'), cursor, 'COUNT', CHUNK)
+  local found = redis.call('HSCAN', key('stored_schedules'), cursor, 'COUNT', CHUNK)
   for index = 1, #found[2], 2 do
     check_schedule(found[2][index], found[2][index + 1])
   end
@@ -43,7 +43,7 @@ end
 local function check_due(cursor)
   local ids = redis.call('ZRANGE', key('due'), cursor, cursor + CHUNK - 1)
   local following = cursor + #ids
-  for index, value in ipairs(#ids > 0 and redis.call('HMGET', key('schedules'), unpack(ids)) or {}) do
+  for index, value in ipairs(#ids > 0 and redis.call('HMGET', key('stored_schedules'), unpack(ids)) or {}) do
     if not value then
       report('', 'what is due is no schedule')
       if repair then

@@ -6,7 +6,7 @@
 -- The plain case of claim_next.lua: the best jobs are of one name, and most were never claimed.
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns what the
--- client gets but the postings, what `records` has of each job, and what the indexes have.
+-- client gets but the postings, what `jobs` has of each, and what the indexes have.
 local function claim_records(members, uuids, values, name, who, claim_id, expires)
   -- Of the first job of a run: its middle, what follows the head when it is claimed, and the entry of the history.
   local function claimed(uuid, value, head_end)
@@ -68,7 +68,7 @@ local function claim_plainly(request)
   end
   local uuids = uuids_of(members)
 
-  local values, expires = redis.call('HMGET', key('records'), unpack(uuids)), now + expiry
+  local values, expires = redis.call('HMGET', key('jobs'), unpack(uuids)), now + expiry
   local readable, rows, records, places, leases = pcall(
     claim_records, members, uuids, values, name, who, claim_id, expires)
   if not readable or not rows then
@@ -81,7 +81,7 @@ local function claim_plainly(request)
   for number in ipairs(uuids) do
     rows[3 * number] = postings[number] or ''
   end
-  redis.call('HSET', key('records'), unpack(records))
+  redis.call('HSET', key('jobs'), unpack(records))
   redis.call('ZREM', index, unpack(members))
   redis.call('ZADD', state_index('CLAIMED', name), unpack(places))
   redis.call('ZADD', key('leases'), unpack(leases))

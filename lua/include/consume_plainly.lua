@@ -74,7 +74,7 @@ local function consume_plainly(ends)
     return
   end
 
-  local values = redis.call('HMGET', key('records'), unpack(uuids))
+  local values = redis.call('HMGET', key('jobs'), unpack(uuids))
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
   local retained = now + retention
   local readable, name, finished, places, members, counts = pcall(
@@ -95,12 +95,12 @@ local function consume_plainly(ends)
   for number, uuid in ipairs(uuids) do
     redis.call('SET', key('done', uuid), finished[number], 'PXAT', forgotten)
   end
-  redis.call('HDEL', key('records'), unpack(uuids))
+  redis.call('HDEL', key('jobs'), unpack(uuids))
   redis.call('HDEL', key('listings'), unpack(uuids))
   redis.call('ZREM', state_index('CLAIMED', name), unpack(members))
   redis.call('ZREM', key('leases'), unpack(uuids))
   redis.call('ZADD', state_index('COMPLETE', name), unpack(places))
-  redis.call('ZADD', key('retained'), string.format('%.0f', retained), field(name, table.concat(members)))
+  redis.call('ZADD', key('completed'), string.format('%.0f', retained), field(name, table.concat(members)))
   for owner, count in pairs(left) do
     if count > 0 then
       redis.call('SET', owner, count, 'KEEPTTL')

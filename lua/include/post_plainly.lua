@@ -32,7 +32,7 @@ local function plain_uuids(sent)
 end
 
 local function is_any_known(uuids)
-  for _, known in ipairs(redis.call('HMGET', key('records'), unpack(uuids))) do
+  for _, known in ipairs(redis.call('HMGET', key('jobs'), unpack(uuids))) do
     if known then
       return true
     end
@@ -90,8 +90,8 @@ local function post_plainly(sent, uuids, asked)
     places[at - 1], places[at] = place, member_of(uuid, sequence)
   end
   if count > 1 then
-    redis.call('HSET', key('records'), unpack(records))
-  elseif redis.call('HSETNX', key('records'), records[1], records[2]) == 0 then
+    redis.call('HSET', key('jobs'), unpack(records))
+  elseif redis.call('HSETNX', key('jobs'), records[1], records[2]) == 0 then
     redis.call('HINCRBY', key('counters'), 'sequence', -1)
     if asked then
       redis.call('DEL', key('owner', asked[2]))

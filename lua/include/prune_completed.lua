@@ -1,8 +1,8 @@
 -- include: board
 -- Removes completed jobs whose retention is over from the indexes; their records expire by their own TTL. Jobs that end
--- together are one member of `retained`: their name, a line break and their members of the index.
+-- together are one member of `completed`: their name, a line break and their members of the index.
 
--- Remove the jobs of these members, until they are so many: at most those of one member more. Returns how many jobs and
+-- Remove the jobs of these members until `most` are removed; the last member may exceed it. Returns how many jobs and
 -- members there were.
 local function prune(members, most)
   local count, pruned, done = 0, {}, {}
@@ -23,7 +23,7 @@ local function prune(members, most)
     end
   end
   if #done > 0 then
-    redis.call('ZREM', key('retained'), unpack(done))
+    redis.call('ZREM', key('completed'), unpack(done))
   end
   return count, #done
 end
@@ -32,7 +32,7 @@ end
 local function prune_completed(most)
   local count = 0
   for _ = 1, most, 16 do
-    local members = redis.call('ZRANGEBYSCORE', key('retained'), '-inf', now_text, 'LIMIT', '0', '16')
+    local members = redis.call('ZRANGEBYSCORE', key('completed'), '-inf', now_text, 'LIMIT', '0', '16')
     local pruned, done = prune(members, most - count)
     count = count + pruned
     if done < 16 or count >= most then

@@ -64,7 +64,7 @@ local function fetch(uuids)
   if #missing == 0 then
     return
   end
-  local values = redis.call('HMGET', key('records'), unpack(missing))
+  local values = redis.call('HMGET', key('jobs'), unpack(missing))
   for index, uuid in ipairs(missing) do
     if values[index] then
       jobs[uuid] = decode(uuid, values[index])

@@ -18,7 +18,7 @@ end
 -- Most of these claims hold, and many have one claim id, so that is searched in the bytes of the next record first. A
 -- claim id is random, and stands nowhere else.
 local function rescue_ownerless(uuids)
-  local values = #uuids > 0 and redis.call('HMGET', key('records'), unpack(uuids)) or {}
+  local values = #uuids > 0 and redis.call('HMGET', key('jobs'), unpack(uuids)) or {}
   local keys, claim_id = {}, nil
   for index, uuid in ipairs(uuids) do
     local value = values[index]

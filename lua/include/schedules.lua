@@ -1,6 +1,6 @@
 -- include: prelude
--- Schedules: `schedules` (a hash) has msgpack [version, next_at or false] and the body of each by id; `due` (a sorted
--- set) has every id by the moment at which it is due next, infinity for never.
+-- Schedules: `stored_schedules` (a hash) has msgpack [version, next_at or false] and the body of each by id; `due` (a
+-- sorted set) has every id by the moment at which it is due next, infinity for never.
 
 local UNREADABLE = 'unreadable '
 
@@ -23,7 +23,7 @@ end
 local function schedule_rows(ids)
   local parts = {}
   if #ids > 0 then
-    for index, value in ipairs(redis.call('HMGET', key('schedules'), unpack(ids))) do
+    for index, value in ipairs(redis.call('HMGET', key('stored_schedules'), unpack(ids))) do
       local version, at, body = decode_schedule(value)
       parts[#parts + 1] = ids[index]
       parts[#parts + 1] = version or false
@@ -35,6 +35,6 @@ local function schedule_rows(ids)
 end
 
 local function write_schedule(id, version, at, body)
-  redis.call('HSET', key('schedules'), id, cmsgpack.pack({version, at or false}) .. body)
+  redis.call('HSET', key('stored_schedules'), id, cmsgpack.pack({version, at or false}) .. body)
   redis.call('ZADD', key('due'), at and decimal(at) or '+inf', id)
 end

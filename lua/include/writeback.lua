@@ -30,7 +30,7 @@ end
 -- Move jobs that have ended to keys of their own, which expire.
 local function archive(uuids, adds, lost)
   local postings = redis.call('HMGET', key('listings'), unpack(uuids))
-  local retained, groups = list_in(adds, key('retained')), {}
+  local retained, groups = list_in(adds, key('completed')), {}
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
     local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
@@ -59,7 +59,7 @@ local function archive(uuids, adds, lost)
       retained[#retained + 1] = field(name, table.concat(list))
     end
   end
-  lost[key('records')] = uuids
+  lost[key('jobs')] = uuids
   lost[key('listings')] = uuids
 end
 
@@ -150,7 +150,7 @@ local function write_back()
   if #ended > 0 then
     archive(ended, adds, lost)
   end
-  fields[key('records')], fields[key('listings')] = records, listings
+  fields[key('jobs')], fields[key('listings')] = records, listings
   write_all('HDEL', lost)
   write_all('HSET', fields)
   write_all('ZREM', removals)

@@ -107,8 +107,11 @@ class EtcdBackend(Backend):
         return self._asked(self.connection.board_names, timeout)
 
     def migrate(self, timeout: float) -> Migration:
-        found = self._asked(self.connection.upgrade, timeout)
+        found = self._asked(lambda: self.connection.upgrade(self._count_running), timeout)
         return Migration(None if found is None else found.decode(), STORED_LAYOUT.decode())
+
+    def _count_running(self) -> int:
+        return sum(entity.expires_in > 0 for entity in self.entities.all())
 
     def _asked(self, ask: Callable[[], T], timeout: float) -> T:
         """Return what a question answers for which nothing but the connection is opened, unless the board is open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jobboard.backends.errors import incomplete_list
 from jobboard.backends.etcd.http_client import HttpClient
@@ -26,7 +26,7 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
-from jobboard.backends.layout import STORED_LAYOUT, check_layout, must_upgrade
+from jobboard.backends.layout import STORED_LAYOUT, check_layout, check_stopped, must_upgrade
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
@@ -61,18 +61,20 @@ class Connection:
         layout = self._write_layout() if found is None else found.value
         check_layout(self.keys.board, self._where, layout)
 
-    def upgrade(self) -> bytes | None:
+    def upgrade(self, count_running: Callable[[], int]) -> bytes | None:
         """Bring the board to our layout, and return the number of the one that it had; None if there was none.
 
         Layout 1 has the same keys and values.
 
-        :raises BoardUnavailable: it has a later one, or another client changes it.
+        :param count_running: returns how many conductors and schedulers use the board.
+        :raises BoardUnavailable: it has a later one, or others use it.
         """
         key = self.keys.layout
         found = self.read([get(key)])[0].first
         if found is None:
             self._write_layout()
         elif must_upgrade(self.keys.board, self._where, found.value):
+            check_stopped(self.keys.board, self._where, count_running())
             upgraded = Txn([modified_at(key, found.modified)], [put(key, STORED_LAYOUT)])
             if not self.send(upgraded).succeeded:
                 raise BoardUnavailable("another client has changed the board's layout; try again")

@@ -13,8 +13,8 @@ from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
-#: One of these keys exists as soon as a board is used.
-_KEYS = ("counters", "schedules", "entities", "paused", "books")
+#: One of these keys exists as soon as a board is used; ``schedules`` is of layout 1.
+_KEYS = ("counters", "stored_schedules", "schedules", "entities", "paused", "books")
 _ENDS = tuple(f"}}:{kept}".encode() for kept in _KEYS)
 _KEYS_PER_SCAN = 1000
 

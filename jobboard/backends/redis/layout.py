@@ -17,7 +17,6 @@ def upgrade(client: RedisClient, board: str) -> Migration:
     """Bring a board to our layout; one that was interrupted goes on from the beginning, and does nothing twice."""
     found = _stored(client)
     if found is not None and must_upgrade(board, client.where, found):
-        client.send([("SET", layout_key(client.key), UPGRADING)])
         cursor = b""
         for _ in range(MAX_STEPS):
             _, cursor = client.change("upgrade", cursor, UPGRADING, STORED_LAYOUT)

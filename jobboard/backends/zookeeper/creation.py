@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
-from jobboard.backends.layout import STORED_LAYOUT, check_layout, must_upgrade
+from jobboard.backends.layout import STORED_LAYOUT, check_layout, check_stopped, must_upgrade
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import from_kazoo, refused
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -76,7 +76,7 @@ class BoardCreation:
 
         Layout 1 has the same znodes and values; only its clients claim delayed jobs in another order.
 
-        :raises BoardUnavailable: it has a later one, or another client changes it.
+        :raises BoardUnavailable: it has a later one, or other clients use it.
         """
         number = self._layout.number
         try:
@@ -85,6 +85,8 @@ class BoardCreation:
                 self._create(number)
                 return None
             if must_upgrade(self._layout.board, self._where, found.data):
+                clients = self._connection.call("get_children", self._layout.sessions)
+                check_stopped(self._layout.board, self._where, len(clients))
                 request = self._connection.new_write()
                 request.set(number, STORED_LAYOUT, found.stat.version)
                 if not self._connection.is_written(request):
