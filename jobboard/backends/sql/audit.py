@@ -123,7 +123,7 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     found += _audit_lanes(transaction, repair)
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
-    # Only who owns the tables may mend these.
+    # Only the owner of the tables may mend these.
     found += [AuditFinding(None, problem) for problem in behind_their_rows(transaction)]
     return found
 

@@ -46,7 +46,7 @@ class ChangeNotifier:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self.changes = 0
-        #: Called after each change, and whenever somebody who waits is to look.
+        #: Called after each change, and when a waiter is to look.
         self.wakers: list[Callable[[], None]] = []
         self._closed = False
         self._users = 0
@@ -56,7 +56,7 @@ class ChangeNotifier:
         self._is_blind = False
         self._listeners: list[_EventListener] = []
         self._last_event = 0
-        # Reentrant, because a listener may end itself when it is told something.
+        # Reentrant, because a listener may end itself in a call.
         self._telling = threading.RLock()
         database.process_notifier.add(database.board_name, self._on_own_commit)
 
@@ -78,7 +78,7 @@ class ChangeNotifier:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Count one who waits or listens; the first one starts the thread."""
+        """Count a waiter or a listener; the first one starts the thread."""
         with self._lock:
             self.check_open()
             if self._thread is None:
@@ -115,7 +115,7 @@ class ChangeNotifier:
     def _on_own_commit(self, is_awaited: bool) -> None:
         if self._users:
             self._notify_waiters()
-            # What nobody waits for are claims and the like: listeners to the rest need no read for them.
+            # Nobody waits for claims and the like, and listeners to rare events need no read for them.
             source = self._source
             hears_it = is_awaited and source is not None and source.hears_own
             if self._wants_common() or (is_awaited and self._listeners and not hears_it):
@@ -139,7 +139,7 @@ class ChangeNotifier:
                     self._source = None
                     source.close()
             except Exception as error:
-                # After any fault: without this thread nobody would wake who waits.
+                # After any fault: without this thread nothing would wake the waiters.
                 level = logging.DEBUG if self._is_blind else logging.WARNING
                 logger.log(level, "board %s: can't see what other processes do: %s", self._database.board_name, error)
                 self._is_blind = True
@@ -164,7 +164,7 @@ class ChangeNotifier:
                 return
 
     def _is_wanted(self) -> bool:
-        """Whether to go on; once this is False, the next one who enters starts another thread."""
+        """Whether to go on; once this is False, the next one to enter starts another thread."""
         with self._lock:
             if self._thread is not threading.current_thread():
                 # Somebody entered, and started another one, after this one was not wanted any more.
@@ -193,7 +193,7 @@ class ChangeNotifier:
             if not self._listeners:
                 self._last_event = last
             self._listeners.append(listener)
-        # It may be waiting as it does for nobody who listens.
+        # The thread may be waiting as it does without listeners.
         self._interrupt()
 
         def unlisten() -> None:
@@ -232,7 +232,7 @@ class ChangeNotifier:
                 listener.after = min(listener.after, last)
 
     def _wants_common(self) -> bool:
-        # Without the lock: it is held while a listener is told, who may wait for another thread's commit.
+        # Without the lock: it is held during a listener's call, which may wait for another thread's commit.
         listeners = list(self._listeners)
         return any(not listener.kinds.isdisjoint(journal_statements.COMMON_KINDS) for listener in listeners)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -86,6 +87,12 @@ class Claiming:
         transaction.run_many(journal_statements.WRITE_HISTORY, lines)
 
 
+def claimed_by(claim: ClaimRequest) -> dict[str, Any]:
+    """Return the parameters of a statement that claims, and that reads the time itself; NULL for no expiry."""
+    expiry = None if math.isinf(claim.expiry) else claim.expiry
+    return {"who": claim.who, "claim_id": claim.claim_id, "expiry": expiry}
+
+
 def claims_under(transaction: Transaction, claim_id: str) -> list[JobRow]:
     """Return the jobs that are now claimed under this claim id, best first."""
     expire_and_promote(transaction)
@@ -135,7 +142,7 @@ def _best(
         first = [head for head in transaction.rows(job_statements.FIRST_READY) if head[-1] not in paused]
         heads = {head[-1]: head for head in reversed(first)}
         best = _lock(transaction, heads.values(), limit) if len(first) >= limit else []
-        # What others have locked may have led it past jobs of names that it has not seen.
+        # Rows that others have locked may have led it past jobs of names that it has not seen.
         if len(best) == limit and best[-1][:2] <= first[-1][:2]:
             return best
     return _lock(transaction, claimable_names(transaction, names, paused), limit)

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from jobboard.backends.sql.driver import Driver
@@ -21,8 +20,8 @@ logger = logging.getLogger("jobboard.backends.sql")
 IDLE_TTL = 60.0
 #: Seconds that one notification may take, a connection included; and until the next one after one that failed.
 NOTIFY_TIMEOUT, RETRY_DELAY = 10.0, 1.0
-#: Seconds after which a channel that nobody listened to is asked about again. Whoever begins to listen reads what was
-#: committed before; what is committed then is notified by this much later at most.
+#: Seconds after which a channel that nobody listened to is asked about again. A new listener reads what was committed
+#: before, and is notified of the next commit by this much later at most.
 UNHEARD_INTERVAL = 0.05
 #: Closing waits this many seconds for what was requested.
 STOP_TIMEOUT = 0.5
@@ -31,7 +30,7 @@ STOP_TIMEOUT = 0.5
 class CommitNotifier:
     """One thread that sends what was requested: a lone request at once, and of many no more than one per interval.
 
-    A process may end between a commit and its notification, so who waits must look by itself now and then.
+    A process may end between a commit and its notification, so those who wait also look from time to time.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -84,9 +83,10 @@ class CommitNotifier:
         sender = _Sender(self._driver)
         try:
             while due := self._next_due():
-                unheard, failed = sender.send(due)
-                self._put_off(unheard, UNHEARD_INTERVAL)
-                self._try_again(failed)
+                with time_limit(NOTIFY_TIMEOUT):
+                    # One that the server refuses holds up no other.
+                    for channel in due:
+                        self._plan_next(channel, sender.send(channel))
         finally:
             sender.close()
 
@@ -112,16 +112,13 @@ class CommitNotifier:
             self._next_at[channel] = now + self._requested.pop(channel)
         return due
 
-    def _put_off(self, channels: Iterable[str], seconds: float) -> None:
+    def _plan_next(self, channel: str, is_heard: bool | None) -> None:
+        if is_heard:
+            return
         with self._lock:
-            self._next_at.update(dict.fromkeys(channels, time.monotonic() + seconds))
-
-    def _try_again(self, channels: Iterable[str]) -> None:
-        self._put_off(channels, RETRY_DELAY)
-        with self._lock:
-            if not self._closed:
-                for channel in channels:
-                    self._requested.setdefault(channel, 0.0)
+            self._next_at[channel] = time.monotonic() + (RETRY_DELAY if is_heard is None else UNHEARD_INTERVAL)
+            if is_heard is None and not self._closed:
+                self._requested.setdefault(channel, 0.0)
 
 
 class _Sender:
@@ -133,27 +130,19 @@ class _Sender:
         #: The channels whose last notifications failed.
         self._failing: set[str] = set()
 
-    def send(self, channels: list[str]) -> tuple[list[str], list[str]]:
-        """Notify who listens on these channels; return those on which nobody does, and those that failed.
-
-        One that the server refuses holds up no other.
-        """
-        unheard: list[str] = []
-        failed: list[str] = []
-        with time_limit(NOTIFY_TIMEOUT):
-            for number, channel in enumerate(channels, 1):
-                try:
-                    if not self._driver.notify_at_once(self._connected(), channel):
-                        unheard.append(channel)
-                    self._failing.discard(channel)
-                except (BoardUnavailable, self._driver.error) as error:
-                    self._note_failure(channel, error)
-                    failed.append(channel)
-                    if self._connection is None:
-                        # There is none for the others either.
-                        failed += channels[number:]
-                        break
-        return unheard, failed
+    def send(self, channel: str) -> bool | None:
+        """Notify the listeners of a channel; return whether there are any, or None if it failed."""
+        try:
+            is_heard = self._driver.notify_at_once(self._connected(), channel)
+        except (BoardUnavailable, self._driver.error) as error:
+            # Only the first of several failures in a row is a warning.
+            level = logging.DEBUG if channel in self._failing else logging.WARNING
+            self._failing.add(channel)
+            where = self._driver.where
+            logger.log(level, "%s: can't notify other processes, which look from time to time: %s", where, error)
+            return None
+        self._failing.discard(channel)
+        return is_heard
 
     def _connected(self) -> Any:
         if self._connection is not None and not self._driver.is_alive(self._connection):
@@ -161,14 +150,6 @@ class _Sender:
         if self._connection is None:
             self._connection = self._driver.connect(NOTIFY_TIMEOUT)
         return self._connection
-
-    def _note_failure(self, channel: str, error: Exception) -> None:
-        """Tell of the first of several failures in a row."""
-        level = logging.DEBUG if channel in self._failing else logging.WARNING
-        self._failing.add(channel)
-        logger.log(
-            level, "%s: can't notify other processes, which look from time to time: %s", self._driver.where, error
-        )
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -97,7 +97,7 @@ class Driver(UserConnection):
         return rows
 
     def notify_at_once(self, connection: Any, channel: str) -> bool:
-        """Notify who listens on the channel, in a transaction of its own; return whether anybody does.
+        """Notify the listeners of a channel, in a transaction of its own; return whether there are any.
 
         Raises its own errors.
         """

@@ -1,7 +1,7 @@
 """The time of claims whose rows other transactions keep locked, so that an extension can't write it there.
 
-An extension writes a line into the journal instead, which says until when the claim holds. Whoever finds that such a
-claim is over by its row looks there first. The next extension that can write the row drops these lines.
+An extension writes a line into the journal instead, which says until when the claim holds. A transaction that
+finds such a claim over by its row looks there first. The next extension that can write the row drops these lines.
 """
 
 from __future__ import annotations

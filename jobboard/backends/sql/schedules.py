@@ -33,7 +33,7 @@ def _of_id(id: Any) -> Any:
 
 
 _by_id = select(*SCHEDULE).where(_mine).order_by(schedules.c.id)
-# In one order, so that two who lock several rows don't wait for each other.
+# In one order, so that two transactions that lock several rows don't wait for each other.
 _versions = _by_id.with_only_columns(schedules.c.id, schedules.c.version).with_for_update()
 _these = in_list(schedules.c.id, "ids")
 READ_VERSIONS = Statement(_versions.where(_these), postgresql=for_each_of("ids", _versions, _of_id))

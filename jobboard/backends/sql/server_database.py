@@ -6,6 +6,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
 
 from jobboard.backends.sql import admin_statements
@@ -17,7 +18,7 @@ from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.migration import check_tables
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.transaction import Transaction, Undone
+from jobboard.backends.sql.transaction import BoardStatus, Transaction, Undone
 from jobboard.backends.sql.user_transaction import UserTransaction
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -110,15 +111,20 @@ class ServerDatabase(Database):
 
     def write(self) -> AbstractContextManager[Transaction]:
         """One transaction that sees what others have committed, and locks what it changes."""
-        return self.transaction(self._begin)
+        return self.transaction(partial(self._begin, self.driver.begin))
 
-    def _begin(self, cursor: Any) -> Transaction:
-        now, status = self.driver.begin(cursor, self.board)
-        return self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
+    def read(self) -> AbstractContextManager[Transaction]:
+        """One transaction that reads one consistent state; it neither waits nor locks."""
+        return self.transaction(
+            partial(self._begin, self.driver.begin_read), lambda cursor, _: cursor.execute("COMMIT")
+        )
+
+    def _begin(self, begin: Callable[[Any, int], tuple[float, BoardStatus]], cursor: Any) -> Transaction:
+        return self.driver.transaction(cursor, self.driver.dialect, self.board, *begin(cursor, self.board))
 
     @contextlib.contextmanager
-    def transaction(self, begin: Callable[[Any], T]) -> Iterator[T]:
-        """One transaction that ``begin`` begins on a cursor."""
+    def transaction(self, begin: Callable[[Any], T], commit: Callable[[Any, T], object] | None = None) -> Iterator[T]:
+        """One transaction that ``begin`` begins on a cursor; ``commit`` ends it, if that can change nothing."""
         with self._borrow() as connection:
             cursor = connection.cursor()
             transaction = begin(cursor)
@@ -127,7 +133,7 @@ class ServerDatabase(Database):
             except self._known_errors as error:
                 self._roll_back(cursor, error)
                 raise
-            self._commit(cursor, transaction)
+            (commit or self._commit)(cursor, transaction)
         if transaction.changed:
             self.notify(transaction.notifies)
 
@@ -163,19 +169,6 @@ class ServerDatabase(Database):
             self._commit_notifier.request(self.channel, NOTIFY_INTERVAL)
         else:
             self._commit_notifier.request(self._event_channel, EVENT_INTERVAL)
-
-    @contextlib.contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """One transaction that reads one consistent state; it neither waits nor locks."""
-        with self._borrow() as connection:
-            cursor = connection.cursor()
-            now, status = self.driver.begin_read(cursor, self.board)
-            try:
-                yield self.driver.transaction(cursor, self.driver.dialect, self.board, now, status)
-            except self._known_errors as error:
-                self._roll_back(cursor, error)
-                raise
-            cursor.execute("COMMIT")
 
     @contextlib.contextmanager
     def _borrow(self) -> Iterator[Any]:

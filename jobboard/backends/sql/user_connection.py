@@ -52,7 +52,7 @@ class UserConnection(abc.ABC):
         return float(cursor.fetchone()[0])
 
     def notify(self, cursor: Any, channel: str) -> None:  # noqa: B027, where there are no channels, other processes poll
-        """Notify who listens on the channel, once the transaction commits; raises its own errors."""
+        """Notify the listeners of a channel, once the transaction commits; raises its own errors."""
 
     @abc.abstractmethod
     def explain(self, error: Exception) -> BoardUnavailable:

@@ -54,7 +54,7 @@ class UserTransaction(Transactions):
     def at_once(self, statement: Statement, **parameters: Any) -> list[Row]:
         """One statement that is a part by itself, and that looks itself whether it is in the board's own database.
 
-        It gets ``identity`` and ``board_name`` for that, and ``channel`` to notify whoever waits.
+        It gets ``identity`` and ``board_name`` for that, and ``channel`` to notify waiters.
         """
         database = self._database
         asked = {"identity": database.identity, "board_name": database.board_name, "channel": self._channel}

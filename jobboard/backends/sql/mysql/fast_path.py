@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -29,7 +28,7 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.claiming import Claiming, claimed_by
 from jobboard.backends.sql.job_statements import FIND_MANY
 from jobboard.backends.sql.mysql.errors import DUPLICATE, LOCK_TIMEOUT, NO_NULL, code_of
 from jobboard.backends.sql.mysql.fast_statements import (
@@ -154,7 +153,7 @@ class MysqlClaiming(Claiming):
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, statuses = _run(self._transactions, script, name=name, limit=1, **_claimed_by(claim))
+        rows, statuses = _run(self._transactions, script, name=name, limit=1, **claimed_by(claim))
         [(status,)] = not_empty(statuses, self._transactions.driver.where)
         if rows:
             self._transactions.notify(False)
@@ -250,11 +249,6 @@ def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: i
     return heapq.nsmallest(limit, found, key=position_of)
 
 
-def _claimed_by(claim: ClaimRequest) -> dict[str, Any]:
-    expiry = None if math.isinf(claim.expiry) else claim.expiry
-    return {"who": claim.who, "claim_id": claim.claim_id, "expiry": expiry}
-
-
 def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
     """Return the jobs of heads: they are locked, so the statements make of them just what this does."""
     jobs = [job_of(row[:-3]) for row in rows]
@@ -268,7 +262,7 @@ def _claim(transaction: MysqlTransaction, claim: ClaimRequest, rows: Sequence[Ro
         return []
     jobs = _claimed(claim, rows)
     ids = transaction.list_of(job.sequence for job in jobs)
-    transaction.do(CLAIM, ids=ids, **_claimed_by(claim))
+    transaction.do(CLAIM, ids=ids, **claimed_by(claim))
     board, who = transaction.literal(transaction.board), transaction.literal(claim.who)
     lines = [f"({board},{job.sequence},'CLAIMED',{who},{job.token},@jobboard_now)" for job in jobs]
     transaction.do(LINES, rows=SqlText(",".join(lines)))

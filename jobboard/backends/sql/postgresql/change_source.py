@@ -26,7 +26,7 @@ from jobboard.backends.sql.user_connection import UserConnection
 LOOK_INTERVAL = 2.0
 #: Seconds between two reads of the journal for listeners, since many processes may notify.
 READ_INTERVAL = 0.02
-#: Seconds after a notification in which the journal isn't read for listeners to rare events: who waits claims first.
+#: Seconds after a notification in which the journal isn't read for listeners to rare events: waiters claim first.
 READ_DELAY = 0.005
 
 
@@ -126,7 +126,7 @@ def unlisten(channel: str) -> str:
 
 
 def notify(channel: str) -> str:
-    """Notify who listens, and return a row; return none if nobody does."""
+    """Notify the listeners, and return a row; return none if there are none."""
     return f"SELECT pg_notify('{channel}', '') IS NOT NULL WHERE NOT pg_try_advisory_xact_lock({_lock_of(channel)})"
 
 

@@ -15,12 +15,13 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from jobboard.backends.sql import sequences
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
 from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
-from jobboard.backends.sql.postgresql import change_source, sequences
+from jobboard.backends.sql.postgresql import change_source
 from jobboard.backends.sql.postgresql.change_source import PostgresqlChangeSource
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
@@ -206,7 +207,7 @@ class PostgresqlDriver(Driver):
                 raise BoardUnavailable(f"another process migrates {self.where} since more than {timeout:.0f} s")
             time.sleep(_LOCK_POLL)
         try:
-            # What reads a whole table is to read it in its order. Tables in use are waited for.
+            # A statement that reads a whole table is to read it in its order. Tables in use are waited for.
             connection.execute("; ".join([*(f"SET {name} = on" for name in _OFF), _MIGRATION_LOCK_TIMEOUT]))
             limit_replies(connection, STEP_TIMEOUT)
             yield

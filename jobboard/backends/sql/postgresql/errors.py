@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from jobboard.backends.sql.postgresql.sequences import is_number_taken
+from jobboard.backends.sql.sequences import is_number_taken
 from jobboard.backends.sql.server_errors import ServerErrors
 
 #: A key that is there, and a table that is not.

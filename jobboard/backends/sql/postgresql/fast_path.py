@@ -28,7 +28,7 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import ANY_JOB, Claiming
+from jobboard.backends.sql.claiming import ANY_JOB, Claiming, claimed_by
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
@@ -229,9 +229,7 @@ class PostgresqlClaiming(Claiming):
         rows = self._transactions.at_once(
             CLAIM_NEXT if names is None else CLAIM_NEXT_OF_NAMES,
             limit=limit,
-            who=claim.who,
-            claim_id=claim.claim_id,
-            expiry=None if math.isinf(claim.expiry) else claim.expiry,
+            **claimed_by(claim),
             **_wanted(names),
         )
         if not_empty(rows, self._transactions.driver.where)[0][-1]:

@@ -18,7 +18,7 @@ from jobboard.errors import BoardUnavailable
 logger = logging.getLogger("jobboard.backends.sql")
 
 _CURE = "a board needs pool_mode = session there, or the address of the server itself"
-#: Others who use the pool may hide in one try that sessions are shared.
+#: Other users of the pool may hide in one try that sessions are shared.
 _TRIES = 5
 #: Seconds within which a second session must be had.
 _TIMEOUT = 5.0
@@ -32,7 +32,7 @@ def check_sessions(
     """Make sure that a new connection has a session to itself; changes nothing in any session.
 
     :param connection: commits each statement.
-    :param connect: makes another one within so many seconds.
+    :param connect: makes another one, within the given seconds.
     :raises BoardUnavailable: it shares its sessions with others.
     """
     # A pooler has no one process of the server for a client, and so gives it a number of its own making.

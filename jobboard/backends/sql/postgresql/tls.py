@@ -1,4 +1,4 @@
-"""TLS to PostgreSQL, by libpq's parameters: without them libpq would send the password to whoever answers."""
+"""TLS to PostgreSQL, by libpq's parameters: without them libpq would send the password to any server that answers."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
                 for statement in statements(file, self._path) if found else []:
                     file.execute(statement)
                 file.execute("COMMIT")
-        # Whoever makes a new file sets how its pages are.
+        # Opening makes a new file, with pages of our size.
         self._connect(timeout).close()
         return Migration(found, str(schema.VERSION))
 

@@ -66,7 +66,7 @@ class SqliteChangeSource(ChangeSource):
             self._poll.unregister(self._fd)
         self._fd, self._renewed = self._notifications.renew(), time.monotonic()
         if self._fd is not None:
-            # Of a hang-up one is told without asking.
+            # A poll reports a hang-up in any case.
             self._poll.register(self._fd, 0)
 
     def _read(self, after: int) -> Lines:

@@ -1,8 +1,8 @@
-"""Claim requests of those who wait: whoever posts takes one, and claims for its owner in the same transaction.
+"""Claim requests of waiters: a poster takes one, and claims for its owner in the same transaction.
 
 Each owner has two FIFOs in a folder beside the file: one holds the request until somebody takes it, the other brings
 the answers. To take a request is to read it, which one reader can; only transactions that write take some, and they
-follow one another. The owner withdraws a request by reading it himself. It vanishes with its process, since a FIFO that
+follow one another. The owner withdraws a request by reading it. It vanishes with its process, since a FIFO that
 nobody has open is empty. Answers carry jobs, so only those may use the FIFOs who may write to the file.
 """
 
@@ -33,7 +33,7 @@ _MAX_TICK = 2.0
 _REQUEST, _ANSWERS = ".request", ".answers"
 #: What is written at once, and read at once.
 _LARGEST = select.PIPE_BUF
-#: The answer that says nothing: its reader looks for himself.
+#: The answer that says nothing: its reader looks for itself.
 _LOOK: bytes = msgpack.packb(None)
 
 
@@ -82,14 +82,14 @@ class TakenRequest:
             os.close(fd)
 
     def announce(self, row: Row) -> None:
-        """Tell the owner what is claimed if this transaction commits: he reads it while this one waits for the disk."""
+        """Say what is claimed if this transaction commits: the owner reads it while this one waits for the disk."""
         data = msgpack.packb([self.request.claim_id, row])
         if len(data) <= _LARGEST and (fd := self._open(_ANSWERS)) is not None:
             self._announced_to = fd
             _write(fd, data)
 
     def answer(self, *, is_committed: bool) -> None:
-        """Tell the owner that what was announced is committed; or to look for himself."""
+        """Say that what was announced is committed; or that the owner is to look for itself."""
         fd = self._open(_ANSWERS) if self._announced_to is None else self._announced_to
         if fd is not None:
             _write(fd, msgpack.packb(self.request.claim_id) if is_committed else _LOOK)
@@ -104,7 +104,7 @@ class TakenRequest:
 
 
 def _write(fd: int, data: bytes) -> None:
-    # An owner who hears nothing finds the commit by himself.
+    # An owner that hears nothing finds the commit by itself.
     with contextlib.suppress(OSError):
         os.write(fd, data)
 
@@ -137,7 +137,7 @@ class _Folder:
         found = os.lstat(self.path)
         version = found.st_ino, found.st_uid, found.st_mtime_ns
         if version != self._version:
-            # What comes in the same tick of the file system's clock as the last change leaves the version as it is.
+            # A change in the same tick of the file system's clock as the last one leaves the version as it is.
             is_settled = time.time() - found.st_mtime > _MAX_TICK
             names = os.listdir(self.path) if self.is_ours() else []
             asked = [f"{self.path}/{name.removesuffix(_REQUEST)}" for name in names if name.endswith(_REQUEST)]
@@ -205,7 +205,7 @@ def _read(path: str) -> bytes:
 
 
 class RequestFifos:
-    """The two FIFOs of one who waits, and who is woken by whatever is written to the second.
+    """The two FIFOs of a waiter, which anything that is written to the second wakes.
 
     :raises OSError: there can be none.
     """
@@ -218,7 +218,7 @@ class RequestFifos:
         try:
             self._open()
         except FileNotFoundError:
-            # The last one who waited has just deleted the folder.
+            # The last waiter has just deleted the folder.
             self._open()
         self._poll = select.poll()
         self._poll.register(self._answers, select.POLLIN)
@@ -234,7 +234,7 @@ class RequestFifos:
         try:
             self._request = self._folder.make_fifo(self._path + _REQUEST)
         except OSError:
-            # What is left of it, the next one deletes who waits.
+            # The next waiter deletes what is left of it.
             os.close(self._answers)
             raise
 

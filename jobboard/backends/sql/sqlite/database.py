@@ -121,8 +121,8 @@ class SqliteDatabase(Database):
                     yield transaction
                     self._commit(cursor)
                 except BaseException:
-                    # SQLite itself has rolled back after some errors, such as a full disk. What a signal's handler
-                    # raises may come as soon as the file is locked.
+                    # SQLite itself has rolled back after some errors, such as a full disk. A signal's handler
+                    # may raise as soon as the file is locked.
                     if connection.in_transaction:
                         cursor.execute("ROLLBACK")
                     if transaction is not None and transaction.taken is not None:
@@ -179,7 +179,7 @@ class SqliteDatabase(Database):
     # -- opening ---------------------------------------------------------------------------------------------------
 
     def _retry(self, step: Callable[[], T], deadline: float) -> T:
-        """Take one step of opening. Who else opens or closes the file may lock it where no busy timeout applies."""
+        """Take one step of opening: others that open or close the file may lock it where no busy timeout applies."""
         while True:
             try:
                 return step()

@@ -113,7 +113,7 @@ class SqlitePosting(Posting):
             return super().post(rows)
 
     def _post_one(self, new: NewJob) -> Posted:
-        """Post a job, and claim it for one who waits, if there is one and it is all that he could claim."""
+        """Post a job, and claim it for a waiter, if there is one and it is all that the waiter could claim."""
         with self._transactions.write() as transaction:
             (is_any_due, is_any_paused, is_any_ready, last) = transaction.rows(BEFORE_POST)[0]
             transaction.status = BoardStatus(bool(is_any_due), bool(is_any_paused))
@@ -137,7 +137,7 @@ class SqlitePosting(Posting):
             return Posted(PostOutcome.POSTED, job)
 
     def _take_request(self, transaction: SqliteTransaction, job: JobRow, may_be_ready: bool) -> TakenRequest | None:
-        """Take the request of one who waits for such a job, and for whom no other one is ready.
+        """Take the request of a waiter for such a job, for which no other one is ready.
 
         :param may_be_ready: whether any other job of the board may be.
         """

@@ -60,7 +60,7 @@ class NotificationReader:
         try:
             os.close(os.open(self._path, os.O_WRONLY | FLAGS))
         except OSError:
-            # Nobody has it open any more. One who opens it just now renews it soon.
+            # Nobody has it open any more. A reader that opens it just now renews it soon.
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
         self._fd = None

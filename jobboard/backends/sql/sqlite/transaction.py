@@ -21,7 +21,7 @@ class SqliteTransaction(Transaction):
 
     def __init__(self, cursor: Any, dialect: Dialect, board: int, now: float) -> None:
         super().__init__(cursor, dialect, board, now)
-        #: The request of one who waits, under which this transaction claims.
+        #: The request of a waiter, under which this transaction claims.
         self.taken: TakenRequest | None = None
 
     @property

@@ -113,7 +113,7 @@ class SqliteWaiter(SqlWaiter):
     def _find(self, fifos: RequestFifos, claim_id: str) -> list[JobRow]:
         """Return what was claimed under a request that somebody has taken."""
         with self._database.write() as transaction:
-            # His transaction is over now: he has put it back unused, or claimed under it, or it was undone.
+            # That transaction is over now: it has put the request back unused, or claimed under it, or it was undone.
             return [] if fifos.withdraw() else claims_under(transaction, claim_id)
 
     def close(self) -> None:
