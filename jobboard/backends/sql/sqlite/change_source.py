@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.journal_reader import Lines, lines_after
@@ -81,7 +79,7 @@ class SqliteChangeSource(ChangeSource):
         with self._handle.lock:
             try:
                 yield self._handle.get()
-            except (DBAPIError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
                 raise explain(error, self._path) from error
 
     def close(self) -> None:

@@ -13,11 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import create_engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.engine import Engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from jobboard.backends.locks import lock_within
 from jobboard.backends.sql import admin_statements, schema
@@ -45,7 +41,6 @@ DIALECT = Dialect(SQLiteDialect_pysqlite(paramstyle="named"), json_list)
 MIN_QUEUE_TIMEOUT = 5.0
 #: Those that read queue for so long; some reads go through all jobs.
 READ_QUEUE_TIMEOUT = 30.0
-_BUSY_TIMEOUT = "PRAGMA busy_timeout=%d"
 RETRY_INTERVAL = 0.01
 #: Seconds between two tries to lock the file; in between, a quarter of what it was waited for so far.
 MIN_LOCK_INTERVAL, MAX_LOCK_INTERVAL = 0.00005, 0.025
@@ -67,15 +62,17 @@ class SqliteDatabase(Database):
         self.process_notifier = process_notifier_of(os.path.realpath(path))
         self.path = path
         self._notifications = NotificationSender(path)
-        self._busy_timeout = busy_timeout
+        self._synchronous = synchronous
+        self._busy_timeout, self._timeout = busy_timeout, timeout
         self._queue_timeout = max(busy_timeout, MIN_QUEUE_TIMEOUT)
         self._locked = locked(path)
-        self._engine = _engine_of(path, synchronous, timeout)
         deadline = time.monotonic() + timeout
         self.board = self._retry(self._find_board, deadline) or self._retry(self._create, deadline)
         self._file = OpenFile(path)
         self._writer = self._retry(
-            lambda: ForkSafeConnection(self._file, self._connect_writer, self.process_notifier.writing, is_writer=True),
+            lambda: ForkSafeConnection(
+                self._file, lambda: self._connect(0.0), self.process_notifier.writing, is_writer=True
+            ),
             deadline,
         )
         try:
@@ -97,7 +94,7 @@ class SqliteDatabase(Database):
         try:
             handle = ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False)
             return SqliteChangeSource(handle, self.path, DIALECT)
-        except (DBAPIError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
             raise explain(error, self.path) from error
 
     def close(self) -> None:
@@ -133,7 +130,7 @@ class SqliteDatabase(Database):
                     transaction.taken.answer(is_committed=True)
                 if transaction.notifies:
                     self._notifications.send()
-            except (DBAPIError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
                 raise explain(error, self.path) from error
         if transaction.changed:
             self.process_notifier.notify(self.board_name, transaction.notifies)
@@ -167,7 +164,7 @@ class SqliteDatabase(Database):
                 finally:
                     if connection.in_transaction:
                         cursor.execute("COMMIT")
-            except (DBAPIError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
                 raise explain(error, self.path) from error
 
     def _commit(self, cursor: sqlite3.Cursor) -> None:
@@ -183,23 +180,28 @@ class SqliteDatabase(Database):
         while True:
             try:
                 return step()
-            except (DBAPIError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise explain(error, self.path) from error
                 time.sleep(RETRY_INTERVAL)
 
-    def _connect(self) -> sqlite3.Connection:
-        """Return a new connection, which belongs to the caller."""
-        pooled = self._engine.raw_connection()
-        connection: Any = pooled.driver_connection
-        pooled.detach()
-        assert isinstance(connection, sqlite3.Connection)
-        connection.execute(_BUSY_TIMEOUT % round(self._busy_timeout * 1000))
-        return connection
-
-    def _connect_writer(self) -> sqlite3.Connection:
-        connection = self._connect()
-        connection.execute(_BUSY_TIMEOUT % 0)
+    def _connect(self, busy_timeout: float | None = None) -> sqlite3.Connection:
+        """Return a new connection, which belongs to the caller; by default it has the busy timeout of the board."""
+        connection = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            # A claim touches a few rows on many pages, and whole pages are what is written.
+            connection.execute("PRAGMA page_size=2048")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
+            # They are mostly the same pages again: rarer checkpoints write them back more rarely.
+            connection.execute("PRAGMA wal_autocheckpoint=4000")
+            seconds = self._busy_timeout if busy_timeout is None else busy_timeout
+            connection.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _find_board(self) -> int | None:
@@ -222,18 +224,22 @@ class SqliteDatabase(Database):
 
     def _create(self) -> int:
         """Create the tables if there are none, and this board; return its number."""
-        with opening, self._engine.begin() as connection:
-            file: Any = connection.connection.driver_connection
+        with opening, contextlib.closing(self._connect(self._timeout)) as file:
+            file.execute("BEGIN IMMEDIATE")
             found = version_of(file)
             if found is not None:
                 refuse_other_version(found, str(self.path))
             else:
                 for statement in statements(file, self.path):
                     file.execute(statement)
-            connection.execute(admin_statements.NAME_INSTALLATION.clause, {"identity": str(uuid.uuid4())})
-            self.identity = str(connection.execute(admin_statements.IDENTITY.clause).scalar_one())
-            connection.execute(admin_statements.ADD_BOARD.clause, {"name": self.board_name})
-            return int(connection.execute(admin_statements.FIND_BOARD.clause, {"name": self.board_name}).scalar_one())
+            transaction = Transaction(file.cursor(), DIALECT, 0, 0.0)
+            transaction.run(admin_statements.NAME_INSTALLATION, identity=str(uuid.uuid4()))
+            [(identity,)] = transaction.rows(admin_statements.IDENTITY)
+            transaction.run(admin_statements.ADD_BOARD, name=self.board_name)
+            [(board,)] = transaction.rows(admin_statements.FIND_BOARD, name=self.board_name)
+            file.execute("COMMIT")
+            self.identity = str(identity)
+            return int(board)
 
 
 def board_names(path: Path, timeout: float) -> list[str]:
@@ -283,33 +289,3 @@ def _check_names(path: Path) -> None:
                 f"{path} has {found.st_nlink} names (hard links), and what is posted under one would be lost under "
                 "another; remove all names but one, or make symbolic links of them"
             )
-
-
-def _engine_of(path: Path, synchronous: str, timeout: float) -> Engine:
-    def connect() -> sqlite3.Connection:
-        # The path is an argument: in a URL, some characters of a file's name would mean something.
-        return sqlite3.connect(
-            path, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
-        )
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
-
-    @event.listens_for(engine, "connect")
-    def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        try:
-            # A claim touches a few rows on many pages, and whole pages are what is written.
-            connection.execute("PRAGMA page_size=2048")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA synchronous={synchronous}")
-            # They are mostly the same pages again: rarer checkpoints write them back more rarely.
-            connection.execute("PRAGMA wal_autocheckpoint=4000")
-        except sqlite3.Error:
-            connection.close()
-            raise
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Any) -> None:
-        # The driver begins nothing by itself, and a transaction that writes must have the lock before it reads.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine

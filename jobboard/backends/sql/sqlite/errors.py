@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError
-
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 _BUSY = "is locked by another process for longer than the busy_timeout; try again, or raise busy_timeout"
@@ -32,22 +30,20 @@ _BY_WORDS = {
     "closed": "is closed; call connect() first",
 }
 
-Fault = DBAPIError | sqlite3.Error
 
-
-def explain(error: Fault, path: Path) -> BoardUnavailable:
+def explain(error: sqlite3.Error, path: Path) -> BoardUnavailable:
     """Return our error for SQLite's, of a transaction that has certainly changed nothing."""
     return BoardUnavailable(_explanation(error, path))
 
 
-def explain_commit(error: Fault, path: Path) -> BoardUnavailable:
+def explain_commit(error: sqlite3.Error, path: Path) -> BoardUnavailable:
     """Return our error for a failed COMMIT: after a failed write or sync it is unknown what the disk has."""
     if _code(error).startswith("SQLITE_IOERR"):
         return ReplyLost(_explanation(error, path))
     return explain(error, path)
 
 
-def is_busy(error: Fault) -> bool:
+def is_busy(error: sqlite3.Error) -> bool:
     return _code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
@@ -64,8 +60,8 @@ def replaced(path: str) -> BoardUnavailable:
     )
 
 
-def _explanation(error: Fault, path: Path) -> str:
-    said, code = str(_driver_error(error)), _code(error)
+def _explanation(error: sqlite3.Error, path: Path) -> str:
+    said, code = str(error), _code(error)
     for mark, explanation in _BY_CODE.items():
         if code.startswith(mark):
             return f"{path} {explanation} (SQLite: {said})"
@@ -75,9 +71,5 @@ def _explanation(error: Fault, path: Path) -> str:
     return f"{path}: SQLite failed: {said}"
 
 
-def _driver_error(error: Fault) -> BaseException | None:
-    return error.orig if isinstance(error, DBAPIError) else error
-
-
-def _code(error: Fault) -> str:
-    return getattr(_driver_error(error), "sqlite_errorname", None) or ""
+def _code(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or ""
