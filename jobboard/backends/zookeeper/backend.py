@@ -22,7 +22,7 @@ from jobboard.backends.zookeeper.audit import Auditor
 from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claim_selection import ClaimSelection
-from jobboard.backends.zookeeper.claiming import Claimer
+from jobboard.backends.zookeeper.claiming import Claimer, Renewals
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
 from jobboard.backends.zookeeper.entities import Entities
@@ -35,7 +35,6 @@ from jobboard.backends.zookeeper.options import OPTIONS, access, client_settings
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.reading import BoardReader
-from jobboard.backends.zookeeper.renewals import Renewals
 from jobboard.backends.zookeeper.schedules import Schedules
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob

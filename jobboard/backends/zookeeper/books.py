@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, TEXT, check_kinds, items_of, pack
 from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import AuditFinding, BookPage, BookPart, BookRow, BookSave, SaveOutcome
@@ -50,7 +51,7 @@ class Books(BookStore):
     ) -> None:
         self._connection, self._layout, self._transactions, self._jobs = connection, layout, transactions, jobs
         #: The generations of books that this client has met, so that their entries are read along with them.
-        self._generations: dict[str, str] = {}
+        self._generations: LruCache[str] = LruCache(_MAX_KNOWN)
         #: How many tidyings there were, and where the next look for what is left over begins.
         self._tidied = self._next_bucket = 0
 
@@ -74,7 +75,7 @@ class Books(BookStore):
             generation = self._add_steps(request, step, book, there)
             fault = fault_in(self._connection.write(request))
             if fault is None:
-                self._learn(step.uuid, generation)
+                self._generations.put(step.uuid, generation)
                 return SaveOutcome.SAVED
             if fault[1] not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
                 raise refused(self._connection.where, fault[1])
@@ -121,13 +122,8 @@ class Books(BookStore):
             book = _decoded(uuid, layout.book(uuid), new)
             if not names or book.generation == generation:
                 return book, {name for name, entry in zip(names, found, strict=True) if entry is not None}
-            self._learn(uuid, str(book.generation))
+            self._generations.put(uuid, str(book.generation))
         raise BoardUnavailable("others save this book faster than this client can")
-
-    def _learn(self, uuid: str, generation: str) -> None:
-        self._generations[uuid] = generation
-        if len(self._generations) > _MAX_KNOWN:
-            self._generations.pop(next(iter(self._generations)), None)
 
     # -- read ------------------------------------------------------------------------------------------------------
 
@@ -171,7 +167,7 @@ class Books(BookStore):
             path, data = there[0]
             generation = _generation_of(data)
             if generation is not None:
-                self._learn(uuid, generation)
+                self._generations.put(uuid, generation)
             request = self._connection.new_write()
             request.delete(path, data.stat.version)
             if self._connection.is_written(request):
@@ -181,8 +177,9 @@ class Books(BookStore):
 
     def _delete_known_entries(self, uuid: str) -> None:
         """Delete the entries of a book that is gone, as far as that works; tidying deletes the rest."""
-        generation = self._generations.pop(uuid, None)
+        generation = self._generations.get(uuid)
         if generation is not None:
+            self._generations.forget(uuid)
             with contextlib.suppress(BoardUnavailable):
                 self._delete_entries(self._layout.entries_of(uuid, generation))
 
