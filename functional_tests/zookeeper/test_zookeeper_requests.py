@@ -91,7 +91,7 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),
     "resume": (lambda board: board.pause("crop"), lambda board, _: board.resume("crop"), 2),
     "a page": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 2),
-    "stats": (lambda board: board.post("resize"), lambda board, _: board.stats(), 2),
+    "stats": (lambda board: board.post("resize"), lambda board, _: board.stats(), 1),
     "job_count": (lambda board: None, lambda board, _: board.job_count, 1),
     "paused": (lambda board: None, lambda board, _: board.paused(), 1),
     "pauses": (lambda board: board.pause("crop"), lambda board, _: board.pauses(), 1),

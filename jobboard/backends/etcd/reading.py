@@ -9,10 +9,10 @@ from functools import partial
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
-from jobboard.backends.etcd.keys import behind, decoded, is_order
+from jobboard.backends.etcd.keys import behind, decoded, is_order, parts_of_order
 from jobboard.backends.etcd.layout import VersionedJob, is_hidden
 from jobboard.backends.etcd.ready_queue import ReadyQueue, merged
-from jobboard.backends.etcd.stored import Hint, readable_claim
+from jobboard.backends.etcd.stored import readable_claim
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, after, count_prefix, get, kvs_of, scan, scan_prefix
 from jobboard.backends.rows import JobRow, Page
 from jobboard.events import HistoryEntry
@@ -135,7 +135,8 @@ class Reading:
 
     def stats(self) -> BoardStats:
         keys = self._keys
-        heads = [scan_prefix(keys.ready_jobs + b"%02d" % (99 - priority), 1) for priority in range(1, 6)]
+        priorities = [keys.ready_jobs + b"%02d" % (99 - priority) for priority in range(1, 6)]
+        heads = [scan_prefix(priority, 1, keys_only=True) for priority in priorities]
         counts = [count_prefix(keys.queues + name + b"/" + letter.encode() + b"/") for name, letter in self._places()]
         claims, total, *found = self._expiry.read_board(
             [scan_prefix(keys.claims), count_prefix(keys.queues), *counts, *heads]
@@ -169,9 +170,9 @@ class Reading:
         return BoardStats.of(names, self._oldest_age(heads))
 
     def _oldest_age(self, heads: Sequence[Found]) -> float | None:
-        hints = [Hint.of(kv.value) for kv in kvs_of(heads)]
-        created = [hint.created_on for hint in hints if hint is not None]
-        return max(0.0, self._connection.now() - min(created)) if created else None
+        orders = [kv.key[len(self._keys.ready_jobs) :] for kv in kvs_of(heads)]
+        due = [parts_of_order(order)[1] for order in orders if is_order(order)]
+        return max(0.0, self._connection.now() - min(due)) if due else None
 
     def count(self) -> int:
         return self._expiry.read_board([count_prefix(self._keys.live)])[0].total

@@ -330,10 +330,10 @@ NUMBERS = Statement(
         _numbers.where(claimed_now),
     )
 )
-# The oldest job is the one of a rank that became due first.
+# A job's place without its rank is the moment at which it became due.
 _oldest_of_ranks = (
     by_index(
-        select(jobs.c.created_on).where(
+        select((jobs.c.place - literal_column(str(rank * schema.PLACES_OF_A_RANK))).label("moment")).where(
             _ready,
             jobs.c.place >= literal_column(str(rank * schema.PLACES_OF_A_RANK)),
             jobs.c.place < literal_column(str((rank + 1) * schema.PLACES_OF_A_RANK)),
@@ -345,8 +345,9 @@ _oldest_of_ranks = (
     .subquery()
     for rank in range(-5, 0)
 )
-_firsts = union_all(*(select(oldest.c.created_on) for oldest in _oldest_of_ranks)).subquery()
-OLDEST_UNCLAIMED = Statement(select(func.min(_firsts.c.created_on)))
+_firsts = union_all(*(select(oldest.c.moment) for oldest in _oldest_of_ranks)).subquery()
+#: The place that the job which became due first would have if its rank were 0.
+OLDEST_UNCLAIMED = Statement(select(func.min(_firsts.c.moment)))
 
 IS_READY = Statement(by_index(select(jobs.c.id).where(_ready).order_by(*_in_order).limit(1), "jobboard_ready"))
 _first_from_name_on = (

@@ -10,7 +10,7 @@ from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.claiming import ANY_JOB, claimable_names, paused_names
 from jobboard.backends.sql.database import Transactions
-from jobboard.backends.sql.rows import Row, history_of, job_of, position_of
+from jobboard.backends.sql.rows import Row, history_of, job_of, position_of, priority_and_moment
 from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import expire_and_promote, is_any_due
@@ -89,7 +89,7 @@ class Reading:
         names: dict[str, dict[str, int]] = {}
         for name, code, number in numbers:
             names.setdefault(name, {})[STATES[code].value.lower()] = number
-        age = None if oldest is None or oldest[0] is None else max(0.0, now - oldest[0])
+        age = None if oldest is None or oldest[0] is None else max(0.0, now - priority_and_moment(oldest[0])[1])
         return BoardStats.of({name: NameStats(**found) for name, found in names.items()}, age)
 
     def count(self) -> int:

@@ -31,8 +31,9 @@ class Item:
         self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
 
     @property
-    def sequence(self) -> int:
-        return self.place % _SEQUENCES
+    def became_due(self) -> float:
+        """The moment at which it became due, to the millisecond."""
+        return self.place % _MOMENTS // _SEQUENCES / 1000
 
 
 def place_of(listed: Listed) -> int:

@@ -139,10 +139,8 @@ class BoardReader:
         now = self._upkeep.catch_up()
         with self._listing.lock:
             numbers = numbers_by_name([self._listing.indexes[state] for state in _COUNTED])
-            oldest = min(self._listing.heads(), key=lambda item: item.sequence, default=None)
-        # Only the job's znode knows when it was posted.
-        (job,) = [None] if oldest is None else self._jobs.current([oldest.uuid])
-        age = None if job is None else max(0.0, now - job.created_on)
+            due = min((item.became_due for item in self._listing.heads()), default=None)
+        age = None if due is None else max(0.0, now - due)
         return BoardStats.of({name: NameStats(*each) for name, each in numbers.items()}, age)
 
     def count(self) -> int:

@@ -171,6 +171,14 @@ class IteratingCases(Case):
         claim_one(board)
         assert board.stats().oldest_unclaimed is None
 
+    def test_stats_tell_since_when_a_job_that_was_delayed_can_be_claimed(self, board: JobBoard) -> None:
+        job = board.post("resize", delay=0.5)
+        eventually(lambda: board.stats().unclaimed == 1)
+        age = board.stats().oldest_unclaimed
+        assert age is not None
+        assert job.run_at is not None
+        assert board._backend.now() - age >= job.run_at.timestamp() - 0.1
+
     def test_pages_follow_each_other_by_a_text(self, board: JobBoard) -> None:
         """What a URL carries from one page of a console to the next; many jobs are posted at one moment."""
         board.post_many([Posting("resize", key=f"{'ab'[n % 2]}/{n}") for n in range(25)])
