@@ -19,11 +19,10 @@ from jobboard.backends.rows import NewJob, Ties
 from jobboard.backends.sql import (
     admin_statements,
     audit,
-    event_statements,
     job_statements,
     journal_statements,
     lanes,
-    schedule_statements,
+    schedules,
 )
 from jobboard.backends.sql.mysql import fast_statements as mysql
 from jobboard.backends.sql.postgresql import fast_path as postgresql
@@ -71,8 +70,8 @@ STATEMENTS: dict[str, Statement] = {
     "a replacement": job_statements.REPLACED_BY,
     "history": job_statements.HISTORY,
     "what is over": job_statements.OVER,
-    "schedules that are due": schedule_statements.DUE,
-    "postgresql: the next schedule": schedule_statements.NEXT_AFTER_NOW,
+    "schedules that are due": schedules.DUE,
+    "postgresql: the next schedule": schedules.NEXT_AFTER_NOW,
     "postgresql: a page of claimed jobs": page_of(frozenset({CLAIMED}), False),
     "postgresql: a page of a name's claimed jobs": page_of(frozenset({CLAIMED}), True),
     "postgresql: a page of a name's ready jobs": page_of(frozenset({UNCLAIMED}), True),
@@ -247,13 +246,13 @@ PLANNED_ONCE: dict[str, tuple[Statement, dict[str, Any]]] = {
     "renewals that stand": (journal_statements.EXTENDED_UNTIL, {}),
     "trimming": (journal_statements.TRIM_HISTORY, {}),
     "histories to delete": (journal_statements.DELETE_HISTORY, {}),
-    "events": (event_statements.EVENTS_OF, {}),
-    "schedules": (schedule_statements.READ, {"ids": ["s7", "s9"]}),
-    "versions of schedules": (schedule_statements.READ_VERSIONS, {"ids": ["s7", "s9"]}),
-    "a schedule to delete": (schedule_statements.DELETE, {"id": "s7"}),
-    "a schedule to change": (schedule_statements.CHANGE, {"id": "s7", "version": "v", "next_at": 9e9, "body": b""}),
-    "schedules that are due": (schedule_statements.DUE, {}),
-    "the next schedule": (schedule_statements.NEXT_AFTER_NOW, {}),
+    "events": (journal_statements.EVENTS_OF, {}),
+    "schedules": (schedules.READ, {"ids": ["s7", "s9"]}),
+    "versions of schedules": (schedules.READ_VERSIONS, {"ids": ["s7", "s9"]}),
+    "a schedule to delete": (schedules.DELETE, {"id": "s7"}),
+    "a schedule to change": (schedules.CHANGE, {"id": "s7", "version": "v", "next_at": 9e9, "body": b""}),
+    "schedules that are due": (schedules.DUE, {}),
+    "the next schedule": (schedules.NEXT_AFTER_NOW, {}),
     "post": (postgresql.POST_WITH_KEYS, {"names": ["b"], "uuids": ["of no other"], "keys": ["of no other"]}),
 }
 
@@ -367,7 +366,7 @@ def test_a_long_journal_is_read_without_worker_processes(site: Site) -> None:
         "parallel_setup_cost",
         "parallel_tuple_cost",
     )
-    done = _generic_plan(site.harness.board(), event_statements.EVENTS, *(f"SET {name} = 0" for name in free))
+    done = _generic_plan(site.harness.board(), journal_statements.EVENTS, *(f"SET {name} = 0" for name in free))
     # Only a line without a uuid makes the server look for its job by the id, and new tables have none of those.
     assert done - {"Seq Scan"} == {"Limit", "Index Scan"}
 

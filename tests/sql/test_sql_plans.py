@@ -29,10 +29,9 @@ from jobboard import Every, JobBoard, Schedule
 from jobboard.backends.rows import ClaimRequest, JobRow, Trashing
 from jobboard.backends.sql import (
     SqliteBackend,
-    event_statements,
     job_statements,
     journal_statements,
-    schedule_statements,
+    schedules,
 )
 from jobboard.backends.sql.schema import PLACES_OF_A_RANK, STATES
 from jobboard.backends.sql.sqlite.database import DIALECT
@@ -76,14 +75,14 @@ STATEMENTS: dict[str, Statement] = {
     "history": job_statements.HISTORY,
     "the oldest": job_statements.OLDEST_UNCLAIMED,
     "trimming": journal_statements.TRIM_HISTORY,
-    "events": event_statements.EVENTS,
+    "events": journal_statements.EVENTS,
     "what is over": job_statements.OVER,
-    "schedules that are due": schedule_statements.DUE,
-    "the next schedule": schedule_statements.NEXT_AFTER_NOW,
-    "the first page of schedules": schedule_statements.HEAD,
-    "schedules of one moment": schedule_statements.AT,
-    "later schedules": schedule_statements.LATER,
-    "schedules that are not due": schedule_statements.NOT_DUE,
+    "schedules that are due": schedules.DUE,
+    "the next schedule": schedules.NEXT_AFTER_NOW,
+    "the first page of schedules": schedules.HEAD,
+    "schedules of one moment": schedules.AT,
+    "later schedules": schedules.LATER,
+    "schedules that are not due": schedules.NOT_DUE,
     **{f"a page of {state}": job_statements.PAGES[code].of_place for code, state in STATES.items()},
     **{f"a page of {state} after a place": job_statements.PAGES[code].later for code, state in STATES.items()},
 }
