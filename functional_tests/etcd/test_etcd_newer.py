@@ -15,6 +15,7 @@ from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.txn import KeyValue, Txn, put, scan_prefix
 from jobboard.testing import eventually
+from jobboard.testing.contract.lanes import post_tied
 
 LONG = 600.0
 
@@ -139,3 +140,18 @@ def test_a_claim_to_which_a_later_version_has_added_something_holds_and_keeps_it
     assert older.get(job.uuid).record.state is JobState.COMPLETE
     with pytest.raises(ClaimLost):
         board.consume(job, "alice")
+
+
+@pytest.mark.parametrize("state", [JobState.BLOCKED, JobState.CLAIMED])
+def test_a_newer_job_with_ties_holds_up_nobody_and_is_left_alone(board: JobBoard, state: JobState) -> None:
+    jobs = [post_tied(board, lane="a") for _ in range(2)]
+    board.claim(jobs[0], "alice", LONG)
+    uuid = jobs[state is JobState.BLOCKED].uuid.encode()
+    (live,) = [kv.key for kv in stored(board, keys_of(board).live) if uuid in kv.value]
+    renew(board, live)
+    if state is JobState.BLOCKED:
+        board.consume(jobs[0], "alice")
+        assert post_tied(board, lane="a").record.state is JobState.UNCLAIMED
+    everything = content(board, keys_of(board).root)
+    assert board.audit(repair=True) == []
+    assert content(board, keys_of(board).root) == everything

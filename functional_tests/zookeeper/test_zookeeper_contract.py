@@ -17,7 +17,7 @@ ensemble = a_server(ZooKeeperEnsemble)
 
 
 class TestZooKeeper(Contract):
-    executed_cases = CONTRACT_CASES - 29  # these need ties
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: ZooKeeperServer) -> Iterator[Harness]:

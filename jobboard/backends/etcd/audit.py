@@ -39,8 +39,9 @@ class Audit:
         jobs, leases, found = self._everything()
         lanes = defaultdict[str, list[VersionedJob]](list)
         findings, expected = list[AuditFinding](), set[bytes]()
-        later = [job for job in jobs if job.row.newer is not None]
-        newer = {job.order for job in later} | {job.row.uuid.encode() for job in later}
+        newer = {job.order for job in jobs if job.row.newer is not None}
+        pointers = self._keys.jobs
+        newer |= {key[len(pointers) :] for key, kv in found.items() if key.startswith(pointers) and kv.value in newer}
         for job in jobs:
             if job.order not in newer:
                 content = self._wanted(job)
@@ -134,7 +135,7 @@ class Audit:
         revision = self._revision()
         records = (keys.live, keys.done, keys.trashed)
         places = (keys.jobs, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique)
-        for prefix in (*records, *places, keys.blocked, keys.lanes, keys.slots):
+        for prefix in (*records, *places, keys.lanes, keys.slots):
             kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
         sessions = keys.leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
         jobs = [

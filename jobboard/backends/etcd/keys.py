@@ -79,7 +79,7 @@ class Keys:
         self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
         self.watched = root + b"watch/"
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
-        self.blocked, self.lanes, self.slots = root + b"blocked/", root + b"lane/", root + b"slot/"
+        self.lanes, self.slots = root + b"lane/", root + b"slot/"
         self.sequence = root + b"sequence"
         self.layout = root + LAYOUT
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
@@ -98,10 +98,7 @@ class Keys:
 
     def queue(self, name: str, state: JobState) -> bytes:
         """The queue of all jobs of one name and state: delayed, blocked, unclaimed or trashed."""
-        letter: str = state.value[:1].lower()
-        if state is JobState.BLOCKED:
-            return self.blocked + encoded(name) + b"/"
-        return self.queues + encoded(name) + b"/" + letter.encode() + b"/"
+        return self.queues + encoded(name) + b"/" + state.value[:1].lower().encode() + b"/"
 
     def claim(self, order: bytes) -> bytes:
         """The job's owner and lease; the revision that made this key is the token."""

@@ -31,7 +31,10 @@ class VersionedLane(Lane[StoredJob]):
     """A lane, and what must hold when the step is written that it was read for.
 
     :ivar jobs: the jobs of ``blocked`` as they were read, by uuid.
+    :ivar has_newer: whether a job waits that only later versions can read, and admit.
     """
+
+    has_newer = False
 
     def __init__(self, keys: Keys, lane: str, slot: KeyValue | None, waiting: Iterable[VersionedJob]) -> None:
         self.jobs = {job.row.uuid: job for job in waiting}
@@ -46,6 +49,8 @@ class VersionedLane(Lane[StoredJob]):
         if not self.looks:
             return [present(self._slot)] if self.is_joined else []
         compares, start = [modified_at(self._slot, self._revision)], self._queue
+        if self.has_newer:
+            return compares
         for end in [*self._places, after(self._queue)][: self.looks]:
             compares.append(none_between(start, end))
             start = end + b"\0"
@@ -82,21 +87,24 @@ class Lanes:
             for lane, queue in queues.items()
             if (slot := held[lane]) is None or slot.value.decode(errors="replace") in leaving
         }
-        waiting = self._waiting_in(free)
-        return {lane: VersionedLane(keys, lane, held[lane], waiting.get(lane, ())) for lane in names}
+        jobs = self._jobs_at(free)
+        read = {}
+        for lane in names:
+            waiting = [jobs[kv] for kv in queues[lane].kvs if kv in jobs]
+            read[lane] = VersionedLane(keys, lane, held[lane], [job for job in waiting if job.row.newer is None])
+            read[lane].has_newer = any(job.row.newer is not None for job in waiting)
+        return read
 
-    def _waiting_in(self, queues: Mapping[str, Found]) -> dict[str, list[VersionedJob]]:
-        """Return the jobs that wait in these lanes; delete the places of jobs that do not."""
+    def _jobs_at(self, queues: Mapping[str, Found]) -> dict[KeyValue, VersionedJob]:
+        """Return the jobs that wait at the places in these queues; delete the places of other jobs."""
         places = kvs_of(queues.values())
-        jobs = dict(zip(places, self._reader.read_at([kv.last_part for kv in places]), strict=True)) if places else {}
-        waiting: dict[str, list[VersionedJob]] = {}
-        for lane, queue in queues.items():
-            waiting[lane] = []
-            for kv in queue.kvs:
-                job = jobs[kv]
-                if job is not None and job.row.state is BLOCKED and job.row.ties is not None:
-                    waiting[lane].append(job)
-                else:
-                    # Unless another client has just written it: then the comparison fails.
-                    self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
+        if not places:
+            return {}
+        waiting = {}
+        for kv, job in zip(places, self._reader.read_at([kv.last_part for kv in places]), strict=True):
+            if job is not None and (job.row.state is BLOCKED or job.row.newer is not None):
+                waiting[kv] = job
+            else:
+                # Unless another client has just written it: then the comparison fails.
+                self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
         return waiting

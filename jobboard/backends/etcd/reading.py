@@ -23,7 +23,7 @@ from jobboard.stats import BoardStats, NameStats
 _PASSED_AT_ONCE = 500
 
 #: The states that have queues by name, by the letter in the key.
-_LETTERS = {"d": "delayed", "u": "unclaimed", "t": "trashed"}
+_LETTERS = {"d": "delayed", "b": "blocked", "u": "unclaimed", "t": "trashed"}
 
 
 class Reading:

@@ -13,6 +13,7 @@ from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lane_audit import LaneAuditor, SuspectLane
 from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
@@ -57,6 +58,7 @@ class Auditor:
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._transactions, self._jobs = change_log, reader, transactions, jobs
+        self._lanes = LaneAuditor(connection, layout, clock, transactions, jobs)
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         suspects = self._suspects()
@@ -69,7 +71,7 @@ class Auditor:
             for suspect in suspects
         ]
 
-    def _suspects(self) -> list[_Suspect]:
+    def _suspects(self) -> list[_Suspect | SuspectLane]:
         uuids = [last_part(path) for bucket in self._children([self._layout.jobs]) for path in self._children([bucket])]
         found = dict(zip(uuids, self._reader.read(uuids), strict=True))
         jobs = {uuid: job for uuid, job in found.items() if isinstance(job, StoredJob)}
@@ -79,6 +81,7 @@ class Auditor:
         return [
             *self._of_jobs(jobs),
             *self._of_keys(jobs, newer),
+            *self._lanes.suspects(jobs, newer),
             # Jobs of a newer format may have blobs, too.
             *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
         ]
@@ -133,7 +136,7 @@ class Auditor:
         for path in sorted(there):
             yield _Suspect(None, f"{path} belongs to no job", (), path)
 
-    def _is_under_way(self, suspect: _Suspect) -> bool:
+    def _is_under_way(self, suspect: _Suspect | SuspectLane) -> bool:
         """Whether this is a blob that was written just now, for a job that is still to be written."""
         if suspect.path is None or not suspect.path.startswith(self._layout.blobs):
             return False
@@ -142,7 +145,9 @@ class Auditor:
 
     # -- repairs ---------------------------------------------------------------------------------------------------
 
-    def _repair(self, suspect: _Suspect, counted: int) -> bool:
+    def _repair(self, suspect: _Suspect | SuspectLane, counted: int) -> bool:
+        if isinstance(suspect, SuspectLane):
+            return self._lanes.repair(suspect)
         if suspect.path is None:
             return self._rewrite(suspect)
         if suspect.uuid is not None:

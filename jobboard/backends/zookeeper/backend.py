@@ -27,6 +27,7 @@ from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
 from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lanes import Lanes
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.maintenance import Maintenance
@@ -63,7 +64,9 @@ class ZooKeeperBackend(Backend):
 
     scheme = "zookeeper"
     #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
-    capabilities = Capabilities(processes=True, durable=True, expiry="time", clock="store", largest_batch=200)
+    capabilities = Capabilities(
+        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=True
+    )
     options = OPTIONS
 
     def __init__(
@@ -100,7 +103,8 @@ class ZooKeeperBackend(Backend):
         reader = JobReader(connection, layout, sessions)
         change_log = ChangeLogReader(connection, layout, sessions, listing, reader)
         transactions = Transactions(connection, layout, change_log, clock)
-        jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held)
+        lanes = Lanes(connection, layout, listing, change_log, reader)
+        jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held, lanes)
         entities = Entities(connection, layout, clock, sessions)
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
@@ -108,7 +112,7 @@ class ZooKeeperBackend(Backend):
         maintenance = Maintenance(connection, layout, transactions, listing, change_log, upkeep, auditor, books)
         self._seen = seen = dict[str, StoredJob]()
         claimer = Claimer(layout, clock, sessions, transactions, jobs, held, maintenance, seen)
-        poster = Poster(connection, layout, clock, reader, transactions, jobs)
+        poster = Poster(connection, layout, clock, reader, transactions, jobs, lanes)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._change_log = change_log
         self._creation = BoardCreation(connection, layout, sessions, reader)

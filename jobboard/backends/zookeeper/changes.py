@@ -36,6 +36,7 @@ class Listed(NamedTuple):
 
     ``place`` is the moment at which the job became due: :data:`THIS` stands for that of the transaction.
     ``due`` is the moment at which it must be looked at: a delay is over, a claim ends, a completed record is hidden.
+    ``lane`` is that for which a BLOCKED job waits.
     """
 
     uuid: str
@@ -46,10 +47,13 @@ class Listed(NamedTuple):
     due: float | None
     presence: str | None
     place: float
+    lane: str | None = None
 
 
 def listed(job: StoredJob) -> Listed:
-    return Listed(job.uuid, job.name, job.priority, job.sequence, job.state, _due_of(job), job.presence, job.place)
+    lane = job.ties.lane if job.ties is not None and job.state is JobState.BLOCKED else None
+    due = _due_of(job)
+    return Listed(job.uuid, job.name, job.priority, job.sequence, job.state, due, job.presence, job.place, lane)
 
 
 def _due_of(job: StoredJob) -> float | None:
@@ -108,8 +112,8 @@ class Change:
         return pack(
             [
                 [
-                    (uuid, name, priority, _parts_of(sequence), state.value, due, presence, place)
-                    for uuid, name, priority, sequence, state, due, presence, place in self.items
+                    (uuid, name, priority, _parts_of(sequence), state.value, *rest, *([] if lane is None else [lane]))
+                    for uuid, name, priority, sequence, state, *rest, lane in self.items
                 ],
                 self.deleted,
                 [(kind.value, *rest) for kind, *rest in self.told],
@@ -184,8 +188,8 @@ def _decoded_item(item: list[Any], zxid: int, at: float) -> Listed:
     if len(item) == len(_ITEM) - 1:
         # Of layout 1.
         item = [*item, THIS]
-    check_kinds(item, _ITEM)
-    uuid, name, priority, parts, state, due, presence, place = item
+    check_kinds(item, [*_ITEM, TEXT][: max(len(item), len(_ITEM))])
+    uuid, name, priority, parts, state, due, presence, place, *lane = item
     check_moments(due, place)
     sequence = sequence_of(*(parts if isinstance(parts, list) else (zxid, parts)))
-    return Listed(uuid, name, priority, sequence, _STATES[state], due, presence, at if place == THIS else place)
+    return Listed(uuid, name, priority, sequence, _STATES[state], due, presence, at if place == THIS else place, *lane)

@@ -4,6 +4,8 @@
 
     ROOT/BOARD/jobs/HH/UUID          a job: its posting and its record; or an alias, the uuid of a replacement
                keys/HH/HASH          which live job has a key
+               slots/HH/HASH         which job of a lane can be claimed or is claimed; there since the first tie
+               slots/HH/HASH/UUID    a job of the lane that is BLOCKED
                blobs/HH/ID           what is too long to stand in a job's znode
                log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
@@ -44,6 +46,10 @@ def _bucket(text: str) -> str:
     return f"{zlib.crc32(text.encode()) % _SPREAD:02x}"
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 class Layout:
     """The paths of one board."""
 
@@ -52,6 +58,7 @@ class Layout:
         self.home, self.root = root, f"{root}/{quoted(board)}"
         self.jobs = f"{self.root}/jobs"
         self.keys = f"{self.root}/keys"
+        self.slots = f"{self.root}/slots"
         self.blobs = f"{self.root}/blobs"
         self.logs = f"{self.root}/log"
         self.sessions = f"{self.root}/sessions"
@@ -88,8 +95,15 @@ class Layout:
         return f"{self.jobs}/{_bucket(uuid)}/{uuid}"
 
     def key(self, name: str, key: str) -> str:
-        digest = hashlib.blake2b(pack([name, key]), digest_size=16).hexdigest()
+        digest = _digest(pack([name, key]))
         return f"{self.keys}/{_bucket(digest)}/{digest}"
+
+    def slot(self, lane: str) -> str:
+        digest = _digest(lane.encode())
+        return f"{self.slots}/{_bucket(digest)}/{digest}"
+
+    def waiting(self, lane: str, uuid: str) -> str:
+        return f"{self.slot(lane)}/{uuid}"
 
     def blob(self, id: str) -> str:
         return f"{self.blobs}/{_bucket(id)}/{id}"
@@ -114,8 +128,7 @@ class Layout:
         return f"{self.entries}/{_bucket(uuid)}/{uuid}.{generation}"
 
     def entry(self, uuid: str, generation: str, name: str) -> str:
-        digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
-        return f"{self.entries_of(uuid, generation)}/{digest}"
+        return f"{self.entries_of(uuid, generation)}/{_digest(name.encode())}"
 
     def schedule(self, id: str) -> str:
         return f"{self.schedules}/{_bucket(id)}/{quoted(id)}"

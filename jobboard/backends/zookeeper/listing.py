@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, first_of_each_span, next_ready, walk
+from jobboard.backends.ordered import (
+    PriorityIndex,
+    ScheduleOrder,
+    SortedKeys,
+    first_of_each_span,
+    next_ready,
+    walk,
+)
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.states import LIVE, JobState
@@ -21,14 +29,14 @@ _SEQUENCES, _MOMENTS = 1 << 80, 1 << 144
 class Item:
     """A job, and where it stands. ``zxid`` is the transaction that it is known from."""
 
-    __slots__ = ("due", "index", "name", "place", "presence", "state", "uuid", "zxid")
+    __slots__ = ("due", "index", "lane", "name", "place", "presence", "state", "uuid", "zxid")
 
     def __init__(self, listed: Listed, zxid: int) -> None:
         self.uuid, self.name = listed.uuid, listed.name
         self.place = place_of(listed)
         self.index: PriorityIndex[int] | None = None
         self.due: float | None = None
-        self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
+        self.state, self.presence, self.lane, self.zxid = listed.state, listed.presence, listed.lane, zxid
 
     @property
     def became_due(self) -> float:
@@ -97,6 +105,8 @@ class Listing:
         self.items: dict[str, Item] = {}
         self.by_place: dict[int, Item] = {}
         self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
+        #: The places of the BLOCKED jobs of each lane.
+        self.blocked_of: defaultdict[str, SortedKeys[int]] = defaultdict(SortedKeys)
         #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be deleted.
@@ -120,7 +130,7 @@ class Listing:
         else:
             self._unlink(item)
             item.place, item.name = place_of(listed), listed.name
-            item.state, item.presence, item.zxid = listed.state, listed.presence, zxid
+            item.state, item.presence, item.lane, item.zxid = listed.state, listed.presence, listed.lane, zxid
         self._link(item, listed.due)
         self.is_torn = was_torn
 
@@ -147,6 +157,8 @@ class Listing:
         item.index = index = self.indexes[state]
         index.add(item.place, item.name)
         self.by_place[item.place] = item
+        if item.lane is not None:
+            self.blocked_of[item.lane].add(item.place)
         if state is JobState.COMPLETE:
             moment = due or 0.0
             heapq.heappush(self.retained, (moment, item.uuid))
@@ -167,6 +179,11 @@ class Listing:
             item.index.remove(item.place, item.name)
             item.index = None
         self.by_place.pop(item.place, None)
+        if item.lane is not None:
+            waiting = self.blocked_of[item.lane]
+            waiting.remove(item.place)
+            if not waiting:
+                del self.blocked_of[item.lane]
         if item.due is not None:
             self.timers.remove((item.due, item.place), item.name)
             item.due = None
@@ -226,6 +243,11 @@ class Listing:
             return []
         places = islice(walk(self.indexes[JobState.UNCLAIMED].orders(names, self.paused)), count)
         return [self.by_place[place] for place in places]
+
+    def waiting(self, lane: str, count: int) -> list[str]:
+        """Return the first jobs that wait for a lane."""
+        places = islice(self.blocked_of[lane], count) if lane in self.blocked_of else ()
+        return [self.by_place[place].uuid for place in places]
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""

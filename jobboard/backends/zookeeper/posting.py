@@ -14,6 +14,7 @@ from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lanes import Lanes, VersionedLane
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import NO_NODE, Data
@@ -32,12 +33,15 @@ _Step = tuple[PostOutcome, StoredJob]
 
 
 class Plan:
-    """The postings of a batch, and the jobs that their uuids and keys lead to."""
+    """The postings of a batch, the jobs that their uuids and keys lead to, and the lanes of all of these."""
 
     def __init__(self, rows: Sequence[NewJob], clock: ServerClock) -> None:
         self.rows = rows
         self.by_uuid: dict[str, StoredJob] = {}
         self.by_key: dict[tuple[str, str], StoredJob] = {}
+        self.lanes: dict[str, VersionedLane] = {}
+        #: Jobs that were on the board before, and are admitted.
+        self.admitted: dict[str, StoredJob] = {}
         self._now, self._slack = clock.now(), clock.slack
 
     def steps(self) -> list[_Step]:
@@ -49,12 +53,23 @@ class Plan:
             for new, (outcome, job) in zip(self.rows, steps, strict=True):
                 if outcome is PostOutcome.POSTED:
                     job.apply(partial(lifecycle.post, job, new, self._now, self._slack), self._now)
-                    if job.state is not JobState.DELAYED:
-                        job.place = THIS
+                    self._admit(job)
                 elif outcome is PostOutcome.REPLACED:
                     job.apply(partial(lifecycle.replace, job, new, self._now, self._slack), self._now)
                     job.add_alias(new.uuid)
+                    self._admit(job)
+            for outcome, job in steps:
+                if outcome is PostOutcome.POSTED and job.state is not JobState.DELAYED:
+                    job.place = THIS
         return steps
+
+    def _admit(self, job: StoredJob) -> None:
+        """Let the next job of a lane have its slot, if this one leaves it or finds it free."""
+        admitted = None if job.lane is None else self.lanes[job.lane].follow(job)
+        if admitted is not None:
+            admitted.admit(self._now)
+            if admitted.zxid:
+                self.admitted[admitted.uuid] = admitted
 
 
 def is_taken(steps: Sequence[_Step]) -> bool:
@@ -73,8 +88,9 @@ class Poster:
         reader: JobReader,
         transactions: Transactions,
         jobs: ReadModifyWrite,
+        lanes: Lanes,
     ) -> None:
-        self._connection, self._layout, self._clock = connection, layout, clock
+        self._connection, self._layout, self._clock, self._lanes = connection, layout, clock, lanes
         self._reader, self._transactions, self._jobs = reader, transactions, jobs
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
@@ -85,9 +101,9 @@ class Poster:
             if not changed:
                 return self._posted(steps)
             try:
-                self._prepare(changed)
+                self._prepare(plan, changed)
                 transaction = self._transactions.begin()
-                self._add(transaction, changed)
+                self._add(transaction, plan, changed)
                 self._transactions.commit(transaction)
             except Conflict as conflict:
                 if conflict.code == NO_NODE:
@@ -114,8 +130,8 @@ class Poster:
             return
         changed = _changed(plan.rows, steps)
         self._create_buckets(changed)
-        self._prepare(changed, MAX_BYTES - transaction.size)
-        self._add(transaction, changed)
+        self._prepare(plan, changed, MAX_BYTES - transaction.size)
+        self._add(transaction, plan, changed)
 
     # -- planning --------------------------------------------------------------------------------------------------
 
@@ -125,12 +141,14 @@ class Poster:
         holders = self._holders(rows)
         if any(holders.values()):
             self._take_in(plan, holders)
+        self._take_in_lanes(plan)
         return plan
 
     def certain_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan after a look at which of these uuids and keys exist, and which jobs have them."""
         plan = Plan(rows, self._clock)
         self._take_in(plan, self._holders(rows))
+        self._take_in_lanes(plan)
         return plan
 
     def _holders(self, rows: Sequence[NewJob]) -> dict[tuple[str, str], Data | None]:
@@ -152,6 +170,15 @@ class Poster:
             if holder is not None and holder.is_live:
                 plan.by_key[key] = holder
 
+    def _take_in_lanes(self, plan: Plan) -> None:
+        """Add to a plan the lanes of its jobs."""
+        tied = {job.uuid: job for job in plan.by_key.values() if job.ties is not None}
+        ties = [*(new.ties for new in plan.rows), *(job.ties for job in tied.values())]
+        lanes = [each.lane for each in ties if each is not None]
+        plan.lanes = self._lanes.read(lanes, tied, max(1, len(tied)))
+        for lane in plan.lanes.values():
+            lane.blocked = [tied.get(job.uuid, job) for job in lane.blocked]
+
     def _current(self, uuids: Sequence[str]) -> dict[str, StoredJob]:
         """Return the jobs under these uuids as they are now; an alias leads to the job that it stands for."""
         found = {uuid: self._readable(uuid, one) for uuid, one in zip(uuids, self._reader.read(uuids), strict=True)}
@@ -170,12 +197,15 @@ class Poster:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def _prepare(self, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]], max_bytes: int = MAX_BYTES) -> None:
+    def _prepare(
+        self, plan: Plan, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]], max_bytes: int = MAX_BYTES
+    ) -> None:
         """See to what must exist before; a board has its buckets of jobs from the beginning."""
         layout = self._layout
         self._transactions.create_parents(
             [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
         )
+        self._transactions.create_parents_of_slots(plan.lanes.values())
         jobs = [job for _, _, job in changed]
         size = sum(min(len(job.body), MAX_INLINE) for job in jobs)
         max_inline = MAX_INLINE if size <= MAX_INLINE_BATCH else SMALL_INLINE
@@ -184,12 +214,15 @@ class Poster:
     def _create_buckets(self, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
         self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in changed])
 
-    def _add(self, transaction: Transaction, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
+    def _add(
+        self, transaction: Transaction, plan: Plan, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]
+    ) -> None:
         replaced = {new.uuid: job for new, outcome, job in changed if outcome is PostOutcome.REPLACED}
         # Those without a zxid are new in this very batch.
-        known = {job.uuid: job for job in replaced.values() if job.zxid}
+        known = {job.uuid: job for job in replaced.values() if job.zxid} | plan.admitted
         if known:
             self._transactions.check_not_deleted(transaction, list(known.values()))
+        self._transactions.write_slots(transaction, plan.lanes.values())
         # Before the jobs, which delete the oldest of too many aliases.
         for alias, job in replaced.items():
             transaction.create(self._layout.job(alias), encode_alias(job.uuid))
@@ -198,6 +231,7 @@ class Poster:
                 self._transactions.write_job(transaction, job, was_live=False, is_new=True)
         for job in known.values():
             self._transactions.write_job(transaction, job, was_live=True)
+        self._transactions.free_slots(transaction, plan.lanes.values())
 
 
 def _changed(rows: Sequence[NewJob], steps: Sequence[_Step]) -> list[tuple[NewJob, PostOutcome, StoredJob]]:

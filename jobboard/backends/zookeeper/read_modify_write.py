@@ -13,12 +13,14 @@ from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.clock import ServerClock
+from jobboard.backends.kv.lanes import go_together
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lanes import Lanes, VersionedLane
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
@@ -52,7 +54,8 @@ Step = tuple[str, Decide[Answer]]
 class _Decided(Generic[Answer]):
     """A decision about one job: the answer, and what the job is now.
 
-    ``is_fresh``: the job was read for it, instead of remembered.
+    ``is_fresh``: the job was read for it, instead of remembered. ``lane`` is the lane whose slot it concerns,
+    ``admitted`` another job that gets it.
     """
 
     uuid: str
@@ -61,6 +64,8 @@ class _Decided(Generic[Answer]):
     write: Write
     was_live: bool
     is_fresh: bool
+    lane: VersionedLane | None = None
+    admitted: StoredJob | None = None
 
 
 class HeldJobs(LruCache[StoredJob]):
@@ -104,8 +109,9 @@ class ReadModifyWrite:
         sessions: Sessions,
         clock: ServerClock,
         held: HeldJobs,
+        lanes: Lanes,
     ) -> None:
-        self._connection, self._layout = connection, layout
+        self._connection, self._layout, self._lanes = connection, layout, lanes
         self._reader, self._transactions, self._sessions = reader, transactions, sessions
         self._clock, self._held = clock, held
 
@@ -239,7 +245,7 @@ class ReadModifyWrite:
         :param gone: what need not be removed with a job, since it was removed by hand; this adds to it.
         """
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
-        changed = _of_different_keys(decided)
+        changed = self._admit(_of_different_keys(decided))
         if not changed:
             return done
         self._prepare(changed)
@@ -247,9 +253,25 @@ class ReadModifyWrite:
         self._remember(done)
         return done
 
+    def _admit(self, changed: list[tuple[_Decided[Answer], StoredJob]]) -> list[tuple[_Decided[Answer], StoredJob]]:
+        """Add the jobs that are admitted; of several changes of one lane, some are decided on again."""
+        tied = [(one, job, job.lane) for one, job in changed if job.lane is not None]
+        if not tied:
+            return changed
+        lanes = self._lanes.read([lane for _, _, lane in tied], {job.uuid for _, job, _ in tied})
+        chosen = go_together([(lane, lanes[lane].is_moved_by(job)) for _, job, lane in tied])
+        for one, job, lane in map(tied.__getitem__, chosen):
+            one.lane = lanes[lane]
+            admitted = one.lane.follow(job)
+            if admitted is not None:
+                admitted.admit(self._clock.now())
+            one.admitted = admitted if admitted is not job else None
+        return [(one, job) for one, job in changed if job.lane is None or one.lane is not None]
+
     def _prepare(self, changed: Sequence[tuple[_Decided[Answer], StoredJob]]) -> None:
         """Make what the transactions need: the parents of new keys, and znodes for long values."""
         self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
+        self._transactions.create_parents_of_slots([one.lane for one, _ in changed if one.lane is not None])
         self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
 
     def _carry_out(
@@ -284,10 +306,15 @@ class ReadModifyWrite:
             part: list[_Decided[Answer]] = []
             while rest and len(part) < MAX_JOBS and transaction.size < MAX_BYTES:
                 one, job = rest.pop()
+                lanes = [] if one.lane is None else [one.lane]
+                self._transactions.write_slots(transaction, lanes)
                 if one.write is Write.DELETE:
                     self._transactions.delete_job(transaction, job)
                 else:
                     self._transactions.write_job(transaction, job, was_live=one.was_live)
+                if one.admitted is not None:
+                    self._transactions.write_job(transaction, one.admitted, was_live=True)
+                self._transactions.free_slots(transaction, lanes)
                 part.append(one)
             yield part, self._transactions.send(transaction)
 

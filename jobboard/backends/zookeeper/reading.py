@@ -23,7 +23,8 @@ from jobboard.stats import BoardStats, NameStats
 #: A page of at most this many jobs is read in the request that catches up with the board.
 MAX_READ_WITH_LOOK = 32
 
-_COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED)
+#: As the numbers of :class:`NameStats` are sorted.
+_COUNTED = (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED, JobState.BLOCKED)
 
 
 class BoardReader:

@@ -23,7 +23,7 @@ _END = _HEADER.pack(-1, 1, -1)
 _CREATE, _DELETE, _GET, _SET, _CHILDREN, _CHECK, _MULTI, _MULTI_READ = 1, 2, 4, 5, 8, 13, 14, 22
 
 #: Codes of errors, as the server sends them for one part of a request.
-ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, BAD_VERSION, NODE_EXISTS = 0, -2, -101, -102, -103, -110
+ROLLED_BACK, INCONSISTENT, NO_NODE, NO_AUTH, BAD_VERSION, NODE_EXISTS, NOT_EMPTY = 0, -2, -101, -102, -103, -110, -111
 
 
 class Stat(NamedTuple):

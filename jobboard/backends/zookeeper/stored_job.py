@@ -27,9 +27,11 @@ from jobboard.backends.kv.codec import (
     Kind,
     check_kinds,
     pack,
+    pack_ties,
+    ties_of,
     unpack,
 )
-from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
+from jobboard.backends.lifecycle import admit, expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.warn_once import warn_once
@@ -87,7 +89,7 @@ _FIELDS: dict[str, Kind] = {
     "until": NUMBER_OR_NONE,
 }
 #: Then come the history, the aliases, which of the long fields are in znodes of their own, the long fields, and the
-#: place, which records of layout 1 lack.
+#: place, which records of layout 1 lack, and the ties of a job that has some.
 _PARTS = [WHOLE, *_FIELDS.values(), LIST, LIST, LIST | {type(None)}, LIST, NUMBER]
 _LINE_KINDS: list[Kind] = [TEXT, TEXT_OR_NONE, WHOLE, WHOLE_OR_NONE, TEXT_OR_NONE]
 #: The fields that can be long, and what each may be; one in a znode of its own is that one's name.
@@ -119,7 +121,8 @@ class StoredJob(JobRow):
     client under which it is claimed. ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the
     uuids of the postings that replaced its content; the next write deletes ``forgotten_aliases``. ``blobs`` names
     the znodes of long fields. The next write deletes ``orphans``, and makes ``fresh``: blobs with their content, or
-    with None if they were written ahead. ``told`` are the events of the next write.
+    with None if they were written ahead. ``told`` are the events of the next write. ``lane`` is the one for which
+    something follows from it. ``was_blocked``: it waits for its lane, as it is stored.
     ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
     again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
@@ -131,12 +134,14 @@ class StoredJob(JobRow):
         "forgotten_aliases",
         "fresh",
         "index",
+        "lane",
         "lines",
         "orphans",
         "presence",
         "told",
         "until",
         "version",
+        "was_blocked",
         "zxid",
     )
 
@@ -152,6 +157,8 @@ class StoredJob(JobRow):
 
     def _forget_changes(self) -> None:
         self.told: list[_Line] = []
+        self.lane: str | None = None
+        self.was_blocked = False
         self.orphans: list[str] = []
         self.fresh: list[tuple[str, bytes | None]] = []
         self.forgotten_aliases: list[str] = []
@@ -200,6 +207,7 @@ class StoredJob(JobRow):
             self._drop_blob_if_replaced(field, value)
         if transition.told:
             self._take_notes(transition)
+            self.lane = next((following.lane for following in transition.follow), self.lane)
             self.reason = shortened(self.reason, MAX_REASON)
             self.last_error = shortened(self.last_error, MAX_ERROR)
             if self.state is not JobState.CLAIMED:
@@ -237,6 +245,10 @@ class StoredJob(JobRow):
             return False
         return True
 
+    def admit(self, now: float) -> None:
+        """Let the job have its lane's slot."""
+        self.apply(lambda: admit(self, now), now)
+
     def add_alias(self, uuid: str) -> None:
         """Take over the uuid of a posting that replaced the content."""
         self.aliases.append(uuid)
@@ -253,6 +265,7 @@ class StoredJob(JobRow):
         self.token = stat.mzxid if self.token == THIS else self.token
         self.lines = [_with_stat(line, stat) for line in self.lines]
         self._forget_changes()
+        self.was_blocked = self.state is JobState.BLOCKED and self.ties is not None
 
 
 def _with_stat(line: _Line, stat: Stat) -> _Line:
@@ -279,7 +292,7 @@ def new_job(new: NewJob, index: int) -> StoredJob:
     :param index: its place in its batch.
     """
     job = StoredJob(new.uuid, new.name, new.priority, new.body)
-    job.key, job.index = new.key, index
+    job.key, job.index, job.ties = new.key, index, new.ties
     return job
 
 
@@ -297,6 +310,7 @@ def encode(job: StoredJob) -> bytes:
             is_blob if any(is_blob) else None,
             [job.blobs.get(field, getattr(job, field)) for field in LONG_FIELDS],
             job.place,
+            *([] if job.ties is None else [pack_ties(job.ties)]),
         ]
     )
 
@@ -354,6 +368,7 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     if len(parts) == len(_PARTS) - 1:
         run_at = parts[1 + list(_FIELDS).index("run_at")]
         parts = [*parts, THIS if run_at is None else run_at]
+    ties = ties_of(parts.pop()) if len(parts) == len(_PARTS) + 1 else None
     check_kinds(parts, _PARTS)
     format, *plain, lines, aliases, is_blob, longs, place = parts
     job = StoredJob(uuid, "", 0, b"")
@@ -370,7 +385,7 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
         raise ValueError("not a job")
     job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
-    job.place = place
+    job.place, job.ties = place, ties
     job.aliases, job.lines = aliases, [(_KINDS[kind], *rest) for kind, *rest in lines]
     job.learn_write(stat)
     return job

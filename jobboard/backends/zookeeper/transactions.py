@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid as uuids
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jobboard.backends.kv.clock import ServerClock
@@ -14,8 +14,9 @@ from jobboard.backends.zookeeper.codec import pack_posting
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
 from jobboard.backends.zookeeper.kazoo_internals import Pending
+from jobboard.backends.zookeeper.lanes import VersionedLane
 from jobboard.backends.zookeeper.layout import Layout, parent
-from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, Stat, fault_in
+from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, NOT_EMPTY, Multi, Stat, fault_in
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, encode, size_of
 from jobboard.states import JobState
 
@@ -125,6 +126,7 @@ class Transactions:
                 transaction.remove(key)
             else:
                 transaction.create(key, job.uuid.encode())
+        self._write_waiting(transaction, job)
         for blob in job.orphans:
             transaction.remove(layout.blob(blob))
         for blob, content in job.fresh:
@@ -135,6 +137,36 @@ class Transactions:
         for alias in job.forgotten_aliases:
             transaction.delete(layout.job(alias))
         transaction.change.add_written(job)
+
+    def _write_waiting(self, transaction: Transaction, job: StoredJob) -> None:
+        """Add that a job waits for its lane, or does no more."""
+        is_blocked = job.state is JobState.BLOCKED
+        if job.ties is not None and is_blocked != job.was_blocked:
+            path = self._layout.waiting(job.ties.lane, job.uuid)
+            if is_blocked:
+                transaction.create(path, b"")
+            else:
+                transaction.remove(path)
+
+    def write_slots(self, transaction: Transaction, lanes: Iterable[VersionedLane]) -> None:
+        """Add which jobs hold the slots of lanes from now on; comes before these jobs, and those that wait."""
+        for lane in lanes:
+            if lane.holder is not None and lane.held_by is None:
+                transaction.create(lane.path, lane.holder.encode())
+            elif lane.holder is not None and lane.holder != lane.held_by:
+                transaction.set(lane.path, lane.holder.encode(), lane.version)
+
+    def free_slots(self, transaction: Transaction, lanes: Iterable[VersionedLane]) -> None:
+        """Add that slots are free, for which no job waits; comes after those that have waited."""
+        for lane in lanes:
+            if lane.holder is None and lane.held_by is not None:
+                transaction.remove(lane.path)
+
+    def create_parents_of_slots(self, lanes: Iterable[VersionedLane]) -> None:
+        """Make sure that the slots of these lanes can be written."""
+        paths = [lane.path for lane in lanes if lane.held_by is None and lane.holder is not None]
+        self.create_parents(list(map(parent, paths)))
+        self.create_parents(paths)
 
     def _check_blob(self, transaction: Transaction, blob: str) -> None:
         """Add that what was written ahead still exists, and count that it belongs to a job from now on.
@@ -191,7 +223,7 @@ class Transactions:
         self._change_log.add_own(transaction.change, int(answers[sent.log][-10:]), stat)
 
     def _refusal(self, transaction: Transaction, path: str, code: int) -> Exception:
-        if code not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
+        if code not in (NO_NODE, NODE_EXISTS, BAD_VERSION, NOT_EMPTY):
             return refused(self._connection.where, code)
         conflict = Conflict(path, code)
         if code == NO_NODE:
