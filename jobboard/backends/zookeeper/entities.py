@@ -58,9 +58,10 @@ class Entities(EntityStore):
     def _read(self) -> list[tuple[str, EntityRow]]:
         """Return the entities that exist and existed, with the paths of their znodes."""
         paths = sorted(self._connection.children([self._layout.entities]))
-        sessions, *found = self._connection.read_many([self._layout.sessions, *paths], is_fresh=False)
-        if sessions is None:
-            raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
+        folders = [self._layout.sessions, self._layout.entities]
+        sessions, folder, *found = self._connection.read_many([*folders, *paths], is_fresh=False)
+        if sessions is None or folder is None:
+            raise BoardUnavailable(f"{self._layout.entities} is missing; was the board deleted?")
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         now = self._clock.now()
