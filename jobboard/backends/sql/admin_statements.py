@@ -10,11 +10,12 @@ from jobboard.backends.sql.schema import boards, book_entries, books, entities, 
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
-NAME_INSTALLATION = insert_new(meta, ["name"], {"name": "identity", "value": p("identity")})
 IDENTITY = Statement(select(meta.c.value).where(meta.c.name == "identity"))
-ADD_BOARD = insert_new(boards, ["name"], {"name": p("name")})
 BOARD_NAMES = Statement(select(boards.c.name))
 FIND_BOARD = Statement(select(boards.c.id).where(boards.c.name == p("name")))
+# What finds the identity of an installation, or a board, and what adds it.
+INSTALLATION = IDENTITY, insert_new(meta, ["name"], {"name": "identity", "value": p("identity")})
+BOARD = FIND_BOARD, insert_new(boards, ["name"], {"name": p("name")})
 
 #: The identity, and the number of a board or NULL.
 IDENTITY_AND_BOARD = Statement(

@@ -60,7 +60,8 @@ class ServerDatabase(Database):
         with self._asking(connection):
             check_tables(driver, connection, migrate, timeout)
             self._find_board(connection)
-            self.identity = self._identity_of(connection)
+            new = str(uuid.uuid4())
+            self.identity = str(self._find_or_add(connection, *admin_statements.INSTALLATION, identity=new))
         self._pool.adopt(connection)
 
     @property
@@ -217,28 +218,13 @@ class ServerDatabase(Database):
 
     # -- this board ------------------------------------------------------------------------------------------------
 
-    def _identity_of(self, connection: Any) -> str:
-        new = str(uuid.uuid4())
-        return str(
-            self._find_or_add(connection, admin_statements.IDENTITY, admin_statements.NAME_INSTALLATION, identity=new)
-        )
+    def _find_or_add(self, connection: Any, find: Statement, add: Statement, **parameters: str) -> Any:
+        return Transaction(connection.cursor(), self.driver.dialect, 0, 0.0).find_or_add(find, add, **parameters)
 
     def _find_board(self, connection: Any) -> None:
         """Learn the number of this board, and by that its channels."""
-        name = self.board_name
-        self.board = int(
-            self._find_or_add(connection, admin_statements.FIND_BOARD, admin_statements.ADD_BOARD, name=name)
-        )
+        self.board = int(self._find_or_add(connection, *admin_statements.BOARD, name=self.board_name))
         #: The channels on which other processes are notified that there may be something for them, and of what only
         #: listeners to events want to know.
         self.channel = f"jobboard_{self.driver.dialect.table_names.fingerprint}_{self.board}"
         self._event_channel = f"{self.channel}_events"
-
-    def _find_or_add(self, connection: Any, find: Statement, add: Statement, **parameters: str) -> Any:
-        transaction = Transaction(connection.cursor(), self.driver.dialect, 0, 0.0)
-        row = transaction.row(find, **parameters)
-        if row is None:
-            transaction.run(add, **parameters)
-            row = transaction.row(find, **parameters)
-        assert row is not None
-        return row[0]

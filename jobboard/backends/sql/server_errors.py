@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from jobboard.errors import BoardUnavailable, ReplyLost, RowLocked, TooLarge, TransactionUndone
@@ -18,6 +18,8 @@ class ServerErrors(abc.ABC):
 
     #: The kind of server, for messages.
     server: ClassVar[str]
+    #: What the client says of a server that can't be verified -> what to do.
+    unverified: ClassVar[Mapping[str, str]]
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -82,7 +84,8 @@ class ServerErrors(abc.ABC):
 
     def refusal(self, error: Exception) -> str | None:
         """Return what to do if the server refused the connection, and the error has no code; None if it did not."""
-        return None
+        text = str(error)
+        return next((cure for mark, cure in self.unverified.items() if mark in text), None)
 
 
 def not_empty(rows: Sequence[R], where: str) -> Sequence[R]:

@@ -135,11 +135,12 @@ def literal_list(values: Iterable[str | int]) -> tuple[str | int | None, ...]:
 
 def insert_new(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     """Insert a row unless there is one of its key."""
-    return Statement(
-        sqlite.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys),
-        postgresql=postgresql.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys),
-        mysql=mysql.insert(table).values(values).prefix_with("IGNORE"),
+    on_sqlite, on_postgresql = (
+        dialect.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys)
+        for dialect in (sqlite, postgresql)
     )
+    on_mysql = mysql.insert(table).values(values).prefix_with("IGNORE")
+    return Statement(on_sqlite, postgresql=on_postgresql, mysql=on_mysql)
 
 
 def put(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
@@ -147,11 +148,9 @@ def put(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     changed = {name: value for name, value in values.items() if name not in keys}
     # MySQL's is sent with its values written into it: each only once, since it may be large.
     row = mysql.insert(table).values(values)
-    return Statement(
-        sqlite.insert(table).inline().values(values).on_conflict_do_update(index_elements=keys, set_=changed),
-        postgresql=postgresql.insert(table)
-        .inline()
-        .values(values)
-        .on_conflict_do_update(index_elements=keys, set_=changed),
-        mysql=row.on_duplicate_key_update({name: row.inserted[name] for name in changed}),
+    on_sqlite, on_postgresql = (
+        dialect.insert(table).inline().values(values).on_conflict_do_update(index_elements=keys, set_=changed)
+        for dialect in (sqlite, postgresql)
     )
+    on_mysql = row.on_duplicate_key_update({name: row.inserted[name] for name in changed})
+    return Statement(on_sqlite, postgresql=on_postgresql, mysql=on_mysql)

@@ -60,6 +60,15 @@ class Transaction:
         rows = self.rows(statement, **parameters)
         return rows[0] if rows else None
 
+    def find_or_add(self, find: Statement, add: Statement, **parameters: Any) -> Any:
+        """Return the first column of a row, which is added if there is none."""
+        row = self.row(find, **parameters)
+        if row is None:
+            self.run(add, **parameters)
+            row = self.row(find, **parameters)
+        assert row is not None
+        return row[0]
+
     def run(self, statement: Statement, **parameters: Any) -> int:
         """Change something, and return how many rows."""
         sql, constants = statement.on(self._dialect)

@@ -40,15 +40,12 @@ _BY_CODE = {
 }
 
 
-#: What the client says of a server that can't be verified -> what to do.
-_UNVERIFIED = {
-    "SSL is required": "has no TLS, which a server on another host needs; give it TLS, or say ssl_disabled=true",
-    "CERTIFICATE_VERIFY_FAILED": "can't be verified; say ssl_ca=FILE with the certificate of its authority",
-}
-
-
 class MysqlErrors(ServerErrors):
     server = "MySQL"
+    unverified = {
+        "SSL is required": "has no TLS, which a server on another host needs; give it TLS, or say ssl_disabled=true",
+        "CERTIFICATE_VERIFY_FAILED": "can't be verified; say ssl_ca=FILE with the certificate of its authority",
+    }
 
     def is_retryable(self, error: Exception) -> bool:
         return code_of(error) in _RETRYABLE
@@ -67,10 +64,6 @@ class MysqlErrors(ServerErrors):
 
     def explanation(self, error: Exception) -> str | None:
         return _BY_CODE.get(code_of(error) or 0)
-
-    def refusal(self, error: Exception) -> str | None:
-        text = str(error)
-        return next((cure for mark, cure in _UNVERIFIED.items() if mark in text), None)
 
     def words(self, error: Exception) -> str:
         return str(error.args[1] if len(error.args) > 1 else error) or "the connection is closed"

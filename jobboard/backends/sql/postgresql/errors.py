@@ -18,13 +18,6 @@ _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "08000", "08003", "08006"
 _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
 
-#: What libpq says of a server that can't be verified -> what to do.
-_UNVERIFIED = {
-    "does not support SSL": "has no TLS, which a server on another host needs; give it TLS, or say sslmode=disable",
-    "root certificate": "can't be verified; say sslrootcert=FILE with its authority's, or sslrootcert=system",
-    "certificate verify failed": "shows a certificate that none of the authorities of sslrootcert has signed",
-}
-
 _NO_DATABASE = "has no such database; create it first"
 _SHARED = "has given this session to others; is a pooler before it? PgBouncer needs pool_mode = session"
 
@@ -51,6 +44,11 @@ _BY_CODE = {
 
 class PostgresqlErrors(ServerErrors):
     server = "PostgreSQL"
+    unverified = {
+        "does not support SSL": "has no TLS, which a server on another host needs; give it TLS, or say sslmode=disable",
+        "root certificate": "can't be verified; say sslrootcert=FILE with its authority's, or sslrootcert=system",
+        "certificate verify failed": "shows a certificate that none of the authorities of sslrootcert has signed",
+    }
 
     def is_retryable(self, error: Exception) -> bool:
         return _code(error) in _RETRYABLE and not is_number_taken(str(error))
@@ -83,21 +81,14 @@ class PostgresqlErrors(ServerErrors):
     def refusal(self, error: Exception) -> str | None:
         # libpq hands on no code, only what the server said; in English unless told else.
         text = str(error)
-        if _is_without_database(text):
+        if 'database "' in text and text.rstrip().endswith('" does not exist'):
             return _NO_DATABASE
-        unverified = next((cure for mark, cure in _UNVERIFIED.items() if mark in text), None)
-        if unverified is not None:
-            return unverified
-        return _REFUSED if any(mark in text for mark in _REFUSALS) else None
+        return super().refusal(error) or (_REFUSED if any(mark in text for mark in _REFUSALS) else None)
 
 
 def is_for_the_long_way(error: BaseException | None) -> bool:
     """Whether a key is there, or a table is not: then the long way says what that means."""
     return _code(error) in (_TAKEN, _NO_TABLE)
-
-
-def _is_without_database(text: str) -> bool:
-    return 'database "' in text and text.rstrip().endswith('" does not exist')
 
 
 def _code(error: BaseException | None) -> str:

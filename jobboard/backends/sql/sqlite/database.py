@@ -233,13 +233,10 @@ class SqliteDatabase(Database):
                 for statement in statements(file, self.path):
                     file.execute(statement)
             transaction = Transaction(file.cursor(), DIALECT, 0, 0.0)
-            transaction.run(admin_statements.NAME_INSTALLATION, identity=str(uuid.uuid4()))
-            [(identity,)] = transaction.rows(admin_statements.IDENTITY)
-            transaction.run(admin_statements.ADD_BOARD, name=self.board_name)
-            [(board,)] = transaction.rows(admin_statements.FIND_BOARD, name=self.board_name)
+            self.identity = str(transaction.find_or_add(*admin_statements.INSTALLATION, identity=str(uuid.uuid4())))
+            board = int(transaction.find_or_add(*admin_statements.BOARD, name=self.board_name))
             file.execute("COMMIT")
-            self.identity = str(identity)
-            return int(board)
+            return board
 
 
 def board_names(path: Path, timeout: float) -> list[str]:
