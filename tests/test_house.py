@@ -109,7 +109,7 @@ LOOPS = {
     },
     "sql": {
         "driver.py: while not _try_lock(connection, key)": "a deadline",
-        "retries.py: while True": "a deadline, which stands from the first failure on",
+        "server_backend.py: while True": "a deadline, which stands from the first failure on",
         "connection_pool.py: while (place := self._take()).connection is not None": "each turn ends one that broke",
         "change_source.py: while (notify := self._connection.pgconn.notifies()) is not None": "what was received",
         "commit_notifier.py: while (due := self._next_due())": "a thread's own, which waits for each commit",

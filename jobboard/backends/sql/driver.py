@@ -22,6 +22,9 @@ from jobboard.errors import BoardUnavailable
 
 #: Seconds after which a statement of a migration is given up.
 STEP_TIMEOUT = 3600
+#: Seconds for which one statement waits for a row that others have locked; connections are set to it. MariaDB counts in
+#: whole seconds.
+LOCK_TIMEOUT = 1
 
 
 class Driver(UserConnection):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+import math
+import random
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
@@ -14,13 +17,18 @@ from jobboard.backends.options import seconds, truth
 from jobboard.backends.rows import Migration
 from jobboard.backends.sql.backend import SqlBackend
 from jobboard.backends.sql.dialect import DEFAULT_PREFIX, TableNames, check_name
-from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.driver import LOCK_TIMEOUT, Driver
 from jobboard.backends.sql.migration import board_names, migrate, statements_of_migration
-from jobboard.backends.sql.retries import retry
 from jobboard.backends.sql.server_database import ServerDatabase
+from jobboard.backends.timelimit import is_time_over, seconds_for_locks, time_limit
+from jobboard.errors import RowLocked, TransactionUndone
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+#: Seconds: the longest random pause at first and at last, and for how long to try. Random, so that two transactions
+#: that have met don't meet again.
+MIN_PAUSE, MAX_PAUSE, RETRY_TIMEOUT = 0.002, 0.5, 10.0
 
 
 def check_pool_size(value: Any) -> int:
@@ -139,3 +147,26 @@ class ServerBackend(SqlBackend[ServerDatabase]):
     def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation again if the server has undone its transaction because of others."""
         return retry(operation, *args, **kwargs)
+
+
+def retry(operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run an operation, and again if its transaction was undone: then all that the first try did is gone.
+
+    One that meets a locked row is run again for as long as the present call waits for locks (``lock_wait``).
+    """
+    longest, deadline, began = MIN_PAUSE, math.inf, time.monotonic()
+    while True:
+        try:
+            with time_limit(deadline - time.monotonic()):
+                return operation(*args, **kwargs)
+        except RowLocked:
+            # A try that a time limit cuts short would leave its statement waiting in the server.
+            if is_time_over() or time.monotonic() + LOCK_TIMEOUT > began + seconds_for_locks():
+                raise
+        except TransactionUndone as undone:
+            now = time.monotonic()
+            deadline = min(deadline, now + RETRY_TIMEOUT)
+            if undone.is_silent or is_time_over() or now > deadline:
+                raise
+        time.sleep(random.uniform(0, longest))
+        longest = min(longest * 2, MAX_PAUSE)

@@ -12,7 +12,7 @@ from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
@@ -27,7 +27,6 @@ from jobboard.backends.sql.mysql.user_connections import (
     check_charset,
 )
 from jobboard.backends.sql.planner import Planner, Step
-from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import literal_list
 from jobboard.backends.sql.transaction import BoardStatus, Transaction

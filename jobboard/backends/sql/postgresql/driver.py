@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from jobboard.backends.sql import sequences
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Driver, has_input
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.postgresql import change_source
@@ -35,7 +35,6 @@ from jobboard.backends.sql.postgresql.user_connections import (
     check_encoding,
     without_nul,
 )
-from jobboard.backends.sql.retries import LOCK_TIMEOUT
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.transaction import BoardStatus, Transaction
