@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
-from types import TracebackType
 from typing import Any, Self
 
 from jobboard.backends.timelimit import lock_wait
@@ -138,9 +137,7 @@ class Scheduler:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop it, whatever ended the block."""
         self.stop()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import cached_property, partial
-from types import TracebackType
 from typing import Any, Protocol, Self, cast, overload
 
 import anyio
@@ -202,9 +201,7 @@ class AsyncJobBoard(AsyncWrapper):
         await self.connect()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _shown(self, value: Any) -> Any:

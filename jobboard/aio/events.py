@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -38,9 +37,7 @@ class EventStream(AsyncIterator[JobEvent]):
         self._unsubscribe = await self._threads.run(subscribe, lambda unsubscribe: unsubscribe())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

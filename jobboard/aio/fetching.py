@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Any
 
 from jobboard import fetching
@@ -54,7 +53,5 @@ class Opening(Awaitable[AsyncJobBoard], AbstractAsyncContextManager[AsyncJobBoar
     async def __aenter__(self) -> AsyncJobBoard:
         return await self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._board.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._board.__aexit__(*raised)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -45,9 +44,7 @@ class AsyncKeeper:
         await self._threads.run(self._keeper.__enter__, lambda keeper: keeper.stop())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         with anyio.CancelScope(shield=True):
             await self._threads.run(self._keeper.stop)
 

@@ -21,7 +21,6 @@ import abc
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
@@ -66,9 +65,7 @@ class Waiter(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @abc.abstractmethod

@@ -6,7 +6,6 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jobboard.backends.base import Backend, Capabilities
@@ -130,9 +129,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         self.connect()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -7,7 +7,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from jobboard.backends.rows import Verdict
@@ -92,9 +91,7 @@ class Keeper:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

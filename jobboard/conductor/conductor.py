@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from jobboard.board import JobBoard
@@ -208,9 +207,7 @@ class Conductor:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop it: with a drain at the end of the block, without one for an exception, as :meth:`run` does."""
         self.stop(drain=error is None)
 

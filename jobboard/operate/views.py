@@ -96,15 +96,7 @@ def line_of(line: HistoryEntry) -> dict[str, Any]:
 
 
 def event_view(event: JobEvent) -> dict[str, Any]:
-    return {
-        "at": event.at,
-        "kind": event.kind.value,
-        "uuid": event.uuid,
-        "name": event.name,
-        "who": event.who,
-        "token": event.token,
-        "reason": event.reason,
-    }
+    return {"at": event.at, **asdict(event), "kind": event.kind.value}
 
 
 def entity_view(entity: Entity) -> dict[str, Any]:
