@@ -150,9 +150,9 @@ _MANY = {"the first that are ready": 510, "the next ready names": 110, "how many
 @pytest.fixture(params=["few", "mostly waiting", "mostly complete"])
 def board(request: pytest.FixtureRequest, site: Site) -> JobBoard:
     """A board whose tables' statistics would mislead a planner in one way or another."""
+    board = site.harness.board()
     # Lines of other boards' pauses, which are as many as the tests before this one left.
     site.run("DELETE FROM jobboard_journal WHERE job IS NULL")
-    board = site.harness.board()
     if request.param == "few":
         # Of a single job any index of its board is as good as another.
         site.fill(board, 100)

@@ -274,6 +274,9 @@ class Differential:
 
     def __init__(self, backend: Backend, seed: int, key: str | None = "key") -> None:
         self._backend, self._seed, self._key = backend, seed, key
+        # The store is asked for its time only once: later than this clock, and so it is never ahead of it.
+        began = time.monotonic()
+        self._ahead = backend.now() - began
         self._events: dict[str | None, list[JobEvent]] = defaultdict(list)
         self._lives: list[tuple[World, World, Sequence[Request]]] = []
 
@@ -282,7 +285,7 @@ class Differential:
 
     def lead(self, life: Sequence[Request], lane: str | None = None) -> None:
         """Lead one life in both worlds, and compare after each request; all its jobs are tied to the lane, if any."""
-        plain = PlainStore(self._backend.now)
+        plain = PlainStore(self._now)
         pairs = [self._pair(plain, lane) for _ in range(1 + max(request.job for request in life))]
         for number, request in enumerate(life):
             # The rules are asked a moment after the store, so that what is over there is over here.
@@ -294,12 +297,15 @@ class Differential:
                 self._compare(*pair, life, request)
         self._lives += [(*pair, life) for pair in pairs]
 
+    def _now(self) -> float:
+        return time.monotonic() + self._ahead
+
     def _pair(self, plain: PlainStore, lane: str | None) -> tuple[World, World]:
         """Return a new job by the rules, and on the store."""
         uuid, ties = str(uuids.uuid4()), None if lane is None else Ties(lane)
         return (
-            World(plain, self._backend.now, uuid, self._key, ties),
-            World(self._backend, self._backend.now, uuid, self._key, ties),
+            World(plain, self._now, uuid, self._key, ties),
+            World(self._backend, self._now, uuid, self._key, ties),
         )
 
     def _compare(self, ours: World, theirs: World, life: Sequence[Request], request: Request) -> None:
