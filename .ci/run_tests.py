@@ -24,7 +24,7 @@ MAX_FAILED = 3
 #: One failure in these is a promise broken.
 FINAL = (
     "test_histories.py", "test_lifecycle_differential.py", "test_schedulers.py", "test_state_machine.py",
-    "test_state_machines.py",
+    "test_state_machines.py", "test_two_versions.py",
 )  # fmt: skip
 #: How many runs the ledger remembers of each environment.
 MAX_RUNS = 10

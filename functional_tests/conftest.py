@@ -28,14 +28,15 @@ Start = Callable[..., subprocess.Popen[str]]
 #: The suites that take longest for their number of tests, since they wait and start processes. They begin first, so
 #: that at the end no worker is left alone with one of them.
 LONGEST = (
-    "test_histories", "test_conductor_processes", "test_command_line_everywhere", "test_conductor_phases", "test_demo",
+    "test_histories", "test_two_versions", "test_conductor_processes", "test_command_line_everywhere",
+    "test_conductor_phases", "test_demo",
     "test_schedulers", "test_lifecycle_differential", "test_stepped_clocks", "test_console_browser",
     "test_exactly_once", "test_console_nights", "test_operators_nights", "test_sql_servers_locks",
     "test_restored_backups", "test_planted_mutants", "test_boards_listed", "test_sql_servers_plans",
 )  # fmt: skip
 STORES = {"memory", "sqlite", "redis", "redis+cluster", "etcd", "zookeeper", "postgresql", "mariadb"}
 #: All stores beside each other.
-WHOLE = "test_histories.py"
+WHOLE = ("test_histories.py", "test_two_versions.py")
 
 
 def part_of(nodeid: str) -> str:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .run import Report, Wish, judge_again, processes_of, run
+from .run import OF_TWO_VERSIONS, Report, Wish, judge_again, processes_of, run
 from .stores import STORES
 
 _EXAMPLES = """examples:
@@ -33,7 +33,12 @@ def main(arguments: list[str]) -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="jobboard-history-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{options.store}: seed {seed}, {options.minutes} min, records in {folder}", flush=True)
-    wish = Wish(options.store, options.minutes * 60, seed, processes_of(options.processes), options.rate)
+    if options.beside:
+        wish = Wish(
+            options.store, options.minutes * 60, seed, OF_TWO_VERSIONS, options.rate, 200, other_code=options.beside
+        )
+    else:
+        wish = Wish(options.store, options.minutes * 60, seed, processes_of(options.processes), options.rate)
     return _tell(run(wish, folder, lambda line: print(line, flush=True)), folder)
 
 
@@ -57,6 +62,12 @@ def _options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long they work (1)")
     parser.add_argument("--seed", type=int, help="what calls and faults follow from (a random one, which is told)")
     parser.add_argument("--processes", type=int, default=1, help="how many workers have a board each (1)")
+    parser.add_argument(
+        "--beside",
+        default="",
+        metavar="FOLDER",
+        help="code of another version, which half of four processes import (none)",
+    )
     parser.add_argument("--rate", type=float, default=12.0, help="about how many calls a second each makes (12)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the records go (a new temporary folder)")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="only check the records of an earlier run")

@@ -29,7 +29,11 @@ _STEPS = ("+0", "+86400", "-86400", "+5", "-5", "+3600", "-3600")
 
 @dataclass(frozen=True)
 class Settings:
-    """What every process of a history is told. ``clock``: whether its wall clock can be stepped."""
+    """What every process of a history is told.
+
+    :param clock: whether its wall clock can be stepped.
+    :param code: where another version of jobboard is that it imports; ours if it is empty.
+    """
 
     uri: str
     board: str
@@ -38,6 +42,7 @@ class Settings:
     seed: int
     rate: float
     clock: bool
+    code: str = ""
 
 
 class Member:
@@ -47,16 +52,18 @@ class Member:
     """
 
     def __init__(self, settings: Settings, label: str) -> None:
-        self._label = label
+        self._label, self._code = label, settings.code
         self._generation = 0
         self.clock, self.log = settings.folder / f"clock-{label}", settings.folder / f"{label}.log"
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+        path = [settings.code, str(Path(__file__).parent.parent)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         if settings.clock:
             self.clock.write_text("+0")
             environment |= {"LD_PRELOAD": str(faketime()), "FAKETIME_TIMESTAMP_FILE": str(self.clock),
                             "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1"}  # fmt: skip
         told = {**asdict(settings), "folder": str(settings.folder)}
-        command = [sys.executable, "-m", "histories.process", json.dumps(told)]
+        # -P keeps the present folder, which may have our code, off the path.
+        command = [sys.executable, "-P", "-m", "histories.process", json.dumps(told)]
         with self.log.open("ab") as log:
             self._parent = subprocess.Popen(
                 command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
@@ -70,7 +77,9 @@ class Member:
 
     def until_ready(self) -> None:
         assert self._parent.stdout is not None
-        assert self._parent.stdout.readline(), self.log.read_text()
+        imported = self._parent.stdout.readline()
+        assert imported, self.log.read_text()
+        assert imported.startswith(self._code)
 
     def start(self) -> None:
         self._pid = self._tell(f"start {self.name}")

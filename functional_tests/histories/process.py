@@ -1,8 +1,8 @@
 """The processes of a history: workers alone or together on a board, and conductors.
 
 ``python -m histories.process SETTINGS``, in JSON, has everything imported, and forks a process for each line
-``start NAME`` on its standard input, which it answers with a pid. It answers ``wait PID`` with what that one ended
-with, negative for a signal.
+``start NAME`` on its standard input, which it answers with a pid. Its first line says where its jobboard is. It answers
+``wait PID`` with what that one ended with, negative for a signal.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import jobboard
 from jobboard import BoardUnavailable, JobBoard, fetch
 
 from .conducting import conduct
@@ -80,7 +81,7 @@ def main(settings: dict[str, Any]) -> None:
         time.sleep = lambda seconds: select.select([], [], [], seconds) and None
     fetch(settings["board"], settings["uri"], **settings["options"])  # imports what the store needs, and opens nothing
     alive: set[int] = set()
-    answer("ready")
+    answer(jobboard.__file__)
     for line in sys.stdin:
         command, argument = line.split()
         if command == "start":

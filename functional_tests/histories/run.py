@@ -60,6 +60,10 @@ def processes_of(alone: int) -> tuple[str, ...]:
     return (*(f"w{index}" for index in range(alone)), "g0", "a0", *EXPIRIES)
 
 
+#: Two workers and two conductors, one of each of another version.
+OF_TWO_VERSIONS = ("w0", "w1", "c0", "c1")
+
+
 @dataclass(frozen=True)
 class Wish:
     """What history is wanted.
@@ -69,6 +73,7 @@ class Wish:
     :param least_calls: it goes on until this many were made, for up to a minute longer.
     :param rules: what holds, if it is not what the store's documents say.
     :param forgotten_within: seconds after which a store has forgotten what it remembers of jobs that have ended.
+    :param other_code: where another version of jobboard is; the processes whose names end in 1 import it.
     """
 
     store: str
@@ -79,6 +84,7 @@ class Wish:
     least_calls: int = 0
     rules: Rules | None = None
     forgotten_within: float = RETRY_WINDOW + _RETENTION + _SLACK
+    other_code: str = ""
 
 
 def run(
@@ -152,13 +158,14 @@ def _diaries(folder: Path) -> list[Path]:
 def _crew_of(
     site: Site, settings: Settings, wish: Wish, make_board: Callable[[str], JobBoard] | None
 ) -> Crew | ThreadCrew:
-    told = {label: _told_to(label, settings, site) for label in wish.processes}
+    told = {label: _told_to(label, settings, site, wish.other_code) for label in wish.processes}
     make = make_board or site.make_board
     return Crew(told) if make is None else ThreadCrew(told, make)
 
 
-def _told_to(label: str, settings: Settings, site: Site) -> Settings:
+def _told_to(label: str, settings: Settings, site: Site, other_code: str) -> Settings:
     options = {**settings.options, "gather": label[0] == "g" or label == LOCKED}
+    settings = replace(settings, code=other_code if label.endswith("1") else "")
     if label[0] != "c":
         return replace(settings, options=options)
     line = site.lines.get(label)
