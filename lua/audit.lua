@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Find contradictions, a part of the board at a time, and repair them if told to.
+-- Find contradictions, a part of the board at a time; repair them if the client asks for it.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 whether to repair (1 or 0); 2 the cursor that the last call returned (an empty string at first)

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: none
--- Returns: OK; the names, an empty one is the whole board; names with the entries that tell who paused each and why
+-- Returns: OK; the names, an empty one is the whole board; names with the entries that say who paused each and why
 -- Changes nothing. An entry may be of a pause that an earlier version has ended, and a name may have none.
 --
 -- include: keys

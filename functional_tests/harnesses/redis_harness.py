@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.redis import RedisBackend, RedisClusterBackend, RedisSentinelBackend
-from jobboard.backends.redis.keys import layout_key
+from jobboard.backends.redis.boards import layout_key
 from jobboard.board import JobBoard
 
 

@@ -2,8 +2,8 @@
 -- include: keys
 -- The plain case: nothing is due, nobody listens, and jobs of one name make one transition, without keys, checkpoints
 -- and the like. Most calls are such, and are served by a few lines that write the same as writeback.lua. They return
--- nothing, and have changed nothing, if the case is not plain; then the rest of the script serves it. Whoever changes
--- what is written changes both: tests compare them key by key, and hold both to lifecycle.py.
+-- nothing, and have changed nothing, if the case is not plain; then the rest of the script serves it. What these lines
+-- write and what writeback.lua writes must be changed together: tests compare them key by key, and both to lifecycle.
 
 -- Whether claims or delays are over.
 local function is_due()

@@ -12,7 +12,7 @@ from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.options import truth
 from jobboard.backends.redis import layout, program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
-from jobboard.backends.redis.boards import exists, names_of
+from jobboard.backends.redis.boards import exists, key_of, names_of
 from jobboard.backends.redis.books import Books
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import RedisClient
@@ -20,7 +20,6 @@ from jobboard.backends.redis.entities import Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs
-from jobboard.backends.redis.keys import key_of
 from jobboard.backends.redis.maintenance import Maintenance
 from jobboard.backends.redis.options import OPTIONS, Durability, database
 from jobboard.backends.redis.pool import ConnectionPool
@@ -165,8 +164,8 @@ class RedisBackend(Backend):
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return self._waiters.waiter(names)
 
-    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        return self._subscriptions.listen(tell, kinds)
+    def listen(self, receive: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        return self._subscriptions.listen(receive, kinds)
 
 
 class RedisSentinelBackend(RedisBackend):

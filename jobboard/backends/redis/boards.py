@@ -1,4 +1,4 @@
-"""Which boards a server has: one board by one request, all of them by a search through the server's keys."""
+"""How boards are named in keys, and which boards a server has: one by one request, all by a search through its keys."""
 
 from __future__ import annotations
 
@@ -8,15 +8,35 @@ from jobboard.backends.errors import incomplete_list
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.connection import Connection
 from jobboard.backends.redis.errors import refused
-from jobboard.backends.redis.keys import PATTERN, name_in
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.timelimit import is_time_over
 from jobboard.errors import BoardUnavailable
 
+#: Matches the keys of all boards, and no others.
+_PATTERN = "{jobboard:*}:*"
+
+_PREFIX = b"{jobboard:"
 #: One of these keys exists as soon as a board is used; ``schedules`` is of layout 1.
 _KEYS = ("counters", "stored_schedules", "schedules", "entities", "paused", "books")
 _ENDS = tuple(f"}}:{kept}".encode() for kept in _KEYS)
 _KEYS_PER_SCAN = 1000
+
+
+def key_of(board: str) -> str:
+    """Return what all keys of a board begin with; braces in the name must not end the hash tag."""
+    name = board.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return f"{{jobboard:{name}}}"
+
+
+def layout_key(key: str) -> str:
+    """Return the key of the board's layout. A client that is opened makes it; it is no sign that the board is used."""
+    return f"{key}:layout"
+
+
+def name_in(key: bytes) -> str:
+    """Return the name of the board that a key belongs to."""
+    name = key.removeprefix(_PREFIX).partition(b"}")[0].decode(errors="replace")
+    return name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 
 
 def exists(client: RedisClient, key: str) -> bool:
@@ -42,7 +62,7 @@ def _add_boards_of(pool: ConnectionPool, connection: Connection, names: set[str]
     """Add the names of one server's boards."""
     cursor: bytes | str = "0"
     while not is_time_over():
-        [reply] = pool.exchange(connection, [("SCAN", cursor, "MATCH", PATTERN, "COUNT", str(_KEYS_PER_SCAN))])
+        [reply] = pool.exchange(connection, [("SCAN", cursor, "MATCH", _PATTERN, "COUNT", str(_KEYS_PER_SCAN))])
         if isinstance(reply, exceptions.NoPermissionError):
             raise BoardUnavailable(f"Redis at {pool.topology} lists its boards only to users with the right +scan")
         if isinstance(reply, Exception):

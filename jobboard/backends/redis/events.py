@@ -46,8 +46,8 @@ class Subscriptions:
         if subscriber is not None:
             subscriber.close()
 
-    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        listener = Listener(tell, kinds)
+    def listen(self, receive: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        listener = Listener(receive, kinds)
 
         def handle(message: bytes) -> None:
             try:

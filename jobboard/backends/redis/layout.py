@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jobboard.backends.layout import STORED_LAYOUT, UPGRADING, check_layout, must_upgrade
+from jobboard.backends.redis.boards import layout_key
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.backends.redis.keys import layout_key
 from jobboard.backends.rows import Migration
 
 

@@ -42,7 +42,7 @@ class Waiters:
         self._lock = threading.Lock()
         self._waiters: dict[bytes, RedisWaiter] = {}
         #: Owners with a claim that nobody expects: the server carried its request out late, after this client gave up.
-        self.surprised: set[str] = set()
+        self.unexpected: set[str] = set()
         self._number = 0
         self._me = ""
         self._is_subscribed = False
@@ -52,7 +52,7 @@ class Waiters:
     def open(self) -> None:
         """Begin anew, under a name of its own; a forked child leaves its parent's waiters alone."""
         self._lock = threading.Lock()
-        self._waiters, self.surprised, self._is_subscribed = {}, set(), False
+        self._waiters, self.unexpected, self._is_subscribed = {}, set(), False
         self._me = uuids.uuid4().hex
         self._closed = False
 
@@ -149,12 +149,12 @@ class Waiters:
         try:
             id, claim_id, rows = wake_up_of(message)
         except Exception:
-            # Garbage on the channel must not end the subscription. Whoever should wake finds out by himself.
+            # Garbage on the channel must not end the subscription; the waiter that it was for finds its jobs later.
             logger.exception("a wake-up can't be read")
             return
         waiter = self._waiters.get(id)
         if waiter is None or not waiter.learn(claim_id, rows):
-            self.surprised.update(row.owner for row in rows if row.owner is not None)
+            self.unexpected.update(row.owner for row in rows if row.owner is not None)
             self._notify_all()
 
     def _notify_all(self) -> None:
@@ -235,7 +235,7 @@ class RedisWaiter(ConditionWaiter):
         return due
 
     def _find_lost(self, withdrawn: str | None, standing: str | None = None) -> None:
-        """Find what was claimed under requests that neither stand nor were withdrawn, unless it was heard of."""
+        """Find what was claimed under requests that neither stand nor were withdrawn, unless a wake-up has said it."""
         with self._lock:
             self._asked.pop(withdrawn or "", None)
             unknown = [claim_id for claim_id in self._asked if claim_id != standing]
@@ -261,8 +261,8 @@ class RedisWaiter(ConditionWaiter):
         with self._lock:
             found, since = self._claimed, self._claimed_after
             self._claimed, self._claimed_after = [], math.inf
-        if self._owner is not None and self._owner[0] in self._waiters.surprised:
-            self._waiters.surprised.discard(self._owner[0])
+        if self._owner is not None and self._owner[0] in self._waiters.unexpected:
+            self._waiters.unexpected.discard(self._owner[0])
             since = -math.inf
         return found, since
 
