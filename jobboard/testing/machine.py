@@ -33,12 +33,14 @@ from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job, Posting
 from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.testing.contract.lanes import post_tied
 from jobboard.testing.harness import Harness
 from jobboard.testing.model import Model, ModelJob
 
 NAMES = ["resize", "größe/{a}*", "with spaces"]
 OWNERS = ["alice", "bob"]
 KEYS = ["k", "k/2"]
+LANES = ["tenant:1", "größe/{a}*"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
 CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize", "run_now"]
 FAR = 86_400.0
@@ -108,6 +110,29 @@ class BoardMachine(RuleBasedStateMachine):
         for job, (name, priority, content) in zip(self.boards[client].post_many(postings), batch, strict=True):
             self.model.post(job.uuid, name, None, priority, content, None, False)
 
+    @precondition(lambda self: self.harness.capabilities.ties and len(self.model.in_order()) < FEW)
+    @rule(
+        client=clients, lane=st.sampled_from(LANES), name=names, key=st.sampled_from([None, *KEYS]),
+        priority=priorities, content=contents, delayed=st.booleans(),
+    )  # fmt: skip
+    def post_tied(
+        self,
+        client: int,
+        lane: str,
+        name: str,
+        key: str | None,
+        priority: JobPriority,
+        content: int,
+        delayed: bool,
+    ) -> None:
+        """Post into a lane; the job keeps its lane when a posting without one replaces it."""
+        key = None if key is None or self.model.with_key(name, key) else key
+        job = post_tied(
+            self.boards[client], lane, name=name, details={"n": content}, key=key, priority=priority,
+            delay=FAR if delayed else None,
+        )  # fmt: skip
+        self.model.post(job.uuid, name, key, priority, content, None, delayed, lane)
+
     @rule(
         client=clients, name=names, key=st.sampled_from(KEYS), priority=priorities, content=contents, most=mosts,
         delayed=st.booleans(), if_exists=how_existing,
@@ -142,8 +167,7 @@ class BoardMachine(RuleBasedStateMachine):
         else:
             assert post().uuid == live.uuid
             live.priority, live.content, live.max_attempts = priority, content, most
-            live.state = JobState.DELAYED if delayed else JobState.UNCLAIMED
-            live.due = self.model.due(delayed)
+            self.model.join(live, delayed)
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -242,7 +266,9 @@ class BoardMachine(RuleBasedStateMachine):
             assert (reason or "") in (after.reason or "")
 
     def _last_line(self, job: ModelJob) -> HistoryEntry | None:
-        return next(reversed(self.stranger.get(job.uuid).history), None)
+        """Return the last line of a job's history, but for its admission, for which nobody asks."""
+        lines = reversed(self.stranger.get(job.uuid).history)
+        return next((line for line in lines if (line.kind, line.who) != (EventKind.DUE, None)), None)
 
     def _post_again(self, board: JobBoard, job: ModelJob, **_: str | None) -> None:
         assert board.post("another name", uuid=job.uuid).name == job.name
@@ -282,12 +308,12 @@ class BoardMachine(RuleBasedStateMachine):
             with pytest.raises(AlreadyPosted):
                 board.restore(job.uuid, **said)
         else:
-            assert board.restore(job.uuid, **said).record.state is JobState.UNCLAIMED
+            board.restore(job.uuid, **said)
             self.model.restore(job)
 
     def _reprioritize(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         priority = JobPriority(1 + job.priority % 5)
-        if job.state in (JobState.DELAYED, JobState.UNCLAIMED):
+        if job.state in LIVE - {JobState.CLAIMED}:
             assert board.reprioritize(job.uuid, priority, **said)
             job.priority = priority
         else:
@@ -300,7 +326,7 @@ class BoardMachine(RuleBasedStateMachine):
                 board.run_now(job.uuid, **said)
         elif board.run_now(job.uuid, **said):
             assert job.state is JobState.DELAYED
-            job.state, job.due = JobState.UNCLAIMED, self.model.due()
+            self.model.join(job)
         else:
             assert job.state is not JobState.DELAYED
 
@@ -330,6 +356,8 @@ class BoardMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_board_shows_what_the_model_does(self) -> None:
+        # What follows from the step for lanes.
+        self.model.admit()
         board = self.boards[self.model.posted % 2]
         shown = [_of_job(job) for job in board.iterjobs(states=set(JobState))]
         assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]
@@ -341,7 +369,7 @@ class BoardMachine(RuleBasedStateMachine):
         board, live = self.boards[client], self.model.in_order()
         assert board.job_count == len(live)
         stats = board.stats()
-        for state in (JobState.DELAYED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED):
+        for state in (JobState.DELAYED, JobState.BLOCKED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.TRASHED):
             assert getattr(stats, state.lower()) == len(self.model.in_order({state}))
         chosen = [job.uuid for job in live if wanted is None or job.name in wanted]
         assert [job.uuid for job in board.iterjobs(names=wanted)] == chosen

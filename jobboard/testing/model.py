@@ -10,7 +10,10 @@ from jobboard.states import LIVE, JobPriority, JobState
 
 @dataclass
 class ModelJob:
-    """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to."""
+    """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to.
+
+    ``lane``: at most one job of a lane is UNCLAIMED or CLAIMED; the others of it that are due are BLOCKED.
+    """
 
     uuid: str
     number: int
@@ -27,6 +30,7 @@ class ModelJob:
     checkpoint: int | None = None
     result: int | None = None
     cancel_asked: bool = False
+    lane: str | None = None
 
     @property
     def place(self) -> tuple[int, tuple[bool, int], int]:
@@ -63,15 +67,30 @@ class Model:
         content: int,
         most: int | None,
         delayed: bool,
+        lane: str | None = None,
     ) -> None:
-        state = JobState.DELAYED if delayed else JobState.UNCLAIMED
         self.posted += 1
-        self.jobs[uuid] = ModelJob(uuid, self.posted, name, key, priority, content, most, state, self.due(delayed))
+        job = ModelJob(uuid, self.posted, name, key, priority, content, most, JobState.UNCLAIMED, (False, 0), lane=lane)
+        self.jobs[uuid] = job
+        self.join(job, delayed)
 
     def due(self, delayed: bool = False) -> tuple[bool, int]:
         """Return what is later than all before it; that of a delay, which is long, is later than all moments."""
         self.moments += 1
         return delayed, self.moments
+
+    def join(self, job: ModelJob, delayed: bool = False) -> None:
+        """Let a job wait for its delay, or for its lane, or be claimable, at the place of this moment."""
+        waiting = JobState.UNCLAIMED if job.lane is None else JobState.BLOCKED
+        job.state, job.due = JobState.DELAYED if delayed else waiting, self.due(delayed)
+
+    def admit(self) -> None:
+        """Give each lane's slot that is free to the first job that waits for it, at the place of this moment."""
+        held = {job.lane for job in self.in_order({JobState.UNCLAIMED, JobState.CLAIMED})}
+        for job in self.in_order({JobState.BLOCKED}):
+            if job.lane not in held:
+                held.add(job.lane)
+                job.state, job.due = JobState.UNCLAIMED, self.due()
 
     def is_claimable(self, job: ModelJob) -> bool:
         return job.state is JobState.UNCLAIMED and self.paused.keys().isdisjoint({None, job.name})
@@ -100,8 +119,9 @@ class Model:
             job.end_claim(JobState.TRASHED)
         else:
             job.attempts -= 0 if counted else 1
-            job.end_claim(JobState.DELAYED if delayed else JobState.UNCLAIMED)
-            job.due = self.due(delayed) if delayed else job.due
+            job.end_claim(JobState.UNCLAIMED)
+            if delayed:
+                self.join(job, delayed)
 
     def release(self, job: ModelJob) -> None:
         if job.cancel_asked:
@@ -111,4 +131,5 @@ class Model:
 
     def restore(self, job: ModelJob) -> None:
         job.end_claim(JobState.UNCLAIMED)
-        job.attempts, job.due = 0, self.due()
+        job.attempts = 0
+        self.join(job)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,7 @@ def post_tied(
     lane: str = "tenant:1",
     *,
     name: str = "resize",
+    details: dict[str, Any] | None = None,
     key: str | None = None,
     if_exists: str = "raise",
     priority: Priority = JobPriority.NORMAL,
@@ -41,7 +43,7 @@ def post_tied(
     most: int | None = None,
 ) -> Job:
     """Post a job that is tied to a lane."""
-    new, _ = board._new_job(name, None, None, priority, key, if_exists, None, delay, None, most)
+    new, _ = board._new_job(name, details, None, priority, key, if_exists, None, delay, None, most)
     new.ties = Ties(lane)
     (posted,) = board._backend.jobs.post([new])
     return board.get(posted.row.uuid)
