@@ -26,13 +26,13 @@ TEARDOWN = 120.0
 Start = Callable[..., subprocess.Popen[str]]
 
 #: The suites that take longest for their number of tests, since they wait and start processes. They begin first, so
-#: that at the end no worker is left alone with one of them.
+#: that at the end no worker is left alone with one of them. Those of ``WHOLE`` start many processes, and stand apart.
 LONGEST = (
-    "test_histories", "test_two_versions", "test_conductor_processes", "test_command_line_everywhere",
-    "test_conductor_phases", "test_demo",
+    "test_histories", "test_conductor_processes", "test_command_line_everywhere", "test_conductor_phases", "test_demo",
     "test_schedulers", "test_lifecycle_differential", "test_stepped_clocks", "test_console_browser",
-    "test_exactly_once", "test_console_nights", "test_operators_nights", "test_sql_servers_locks",
-    "test_restored_backups", "test_planted_mutants", "test_boards_listed", "test_sql_servers_plans",
+    "test_exactly_once", "test_two_versions", "test_console_nights", "test_operators_nights",
+    "test_sql_servers_locks", "test_restored_backups", "test_planted_mutants", "test_boards_listed",
+    "test_sql_servers_plans",
 )  # fmt: skip
 STORES = {"memory", "sqlite", "redis", "redis+cluster", "etcd", "zookeeper", "postgresql", "mariadb"}
 #: All stores beside each other.
