@@ -136,14 +136,20 @@ def test_a_board_that_is_younger_than_the_copy_shares_nothing_with_another(
 ) -> None:
     new_board("first")
     back_up(server, tmp_path / "copy")
-    young = new_board("young")
+    young, quiet = new_board("young"), new_board("quiet")
     young.post("resize")
+    quiet.post("resize")
     received: list[str | None] = []
     young.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
     restore(server, tmp_path / "copy")
     other = new_board("other")
+    # So the server gets beyond what the others have seen of it, and doesn't refuse them for that.
+    strange = [other.post("copy") for _ in range(200)]
+    # No thread of this one has looked at the board while it was missing.
+    posted = answered(lambda: quiet.post("resize"))
+    assert list(quiet.iterjobs()) == [posted]
     posted = answered(lambda: young.post("resize"))
-    assert list(other.iterjobs()) == []
+    assert list(other.iterjobs()) == strange
     assert list(young.iterjobs()) == [posted]
     hears_of_posts(young, received)
     assert next(new_board("young").iterjobs()) == posted

@@ -217,6 +217,7 @@ class ZooKeeperBackend(Backend):
             self._seen.clear()
         if state == KazooState.LOST:
             self._may_be_missing = True
+            self._change_log.doubt()
             self._sessions.give_up()
         self._notifier.state_changed(state)
 

@@ -87,8 +87,8 @@ class ChangeLogReader:
         self._generation = 0
         #: The number of the next change to come; None if the board was not listed yet.
         self._next: int | None = None
-        #: How many fresh starts the client had made when the board was listed.
-        self._fresh_starts = 0
+        #: Whether the session was lost since the board was listed.
+        self._is_doubted = False
         self._own: dict[int, LoggedChange] = {}
         #: How many changes of others to expect at a look; 0 as long as there are none.
         self._guess = 0
@@ -127,6 +127,13 @@ class ChangeLogReader:
             self._own.clear()
             self._listing.clear()
 
+    def doubt(self) -> None:
+        """List the board anew at the next look, since the session is lost. Called from kazoo's thread.
+
+        The servers may have gone back to a backup: what stands under the next numbers is another story then.
+        """
+        self._is_doubted = True
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def ask_ahead(self) -> None:
@@ -151,8 +158,7 @@ class ChangeLogReader:
         # Another thread may wait for an answer that does not come, and longer than this one can.
         fault = "another thread of this client has waited too long for the server's answer"
         with lock_within(self._reading, threading.TIMEOUT_MAX, fault):
-            # The servers may have gone back to a backup: what stands under the next numbers is another story then.
-            if self._listing.is_torn or self._fresh_starts != self._connection.internals.fresh_starts:
+            if self._listing.is_torn or self._is_doubted:
                 self.clear()
             for _ in range(MAX_RETRIES):
                 if self._next is None:
@@ -281,7 +287,7 @@ class ChangeLogReader:
         """List the whole board, and begin to follow the log where it stood before."""
         # An earlier try that failed half-way may have listed what is gone by now, and the log would not tell.
         self.clear()
-        self._fresh_starts = self._connection.internals.fresh_starts
+        self._is_doubted = False
         request = self._connection.new_read()
         request.get(self.path)
         request.children(self._layout.jobs)

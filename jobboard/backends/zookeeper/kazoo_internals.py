@@ -86,8 +86,6 @@ class KazooInternals:
         self._can_stop = is_known(client, "_stopped") and is_known(client, "_safe_close")
         self._connection: Any = client._connection if is_known(client, "_connection") else None
         self._has_sockets = all(is_known(self._connection, name) for name in ("_socket", "_read_sock", "_write_sock"))
-        #: How many times the client began anew since no server took its session; what it has read may be void then.
-        self.fresh_starts = 0
         self._refused_at = -math.inf
         self._dropped_since: float | None = None
 
@@ -192,7 +190,7 @@ class KazooInternals:
                 self._dropped_since = now if self._dropped_since is None else self._dropped_since
                 if now - self._dropped_since <= self.session_timeout:
                     raise
-                self._dropped_since, self.fresh_starts = None, self.fresh_starts + 1
+                self._dropped_since = None
                 raise SessionExpiredError(f"no server takes the session: {error}") from None
             longest, self._dropped_since = FIRST_CONNECT_TIMEOUT, None
             return answer
