@@ -293,8 +293,7 @@ class Differential:
             assert is_same(expected, answer), self._story(life, request, differences(expected, answer))
             if request.is_brief:
                 time.sleep(2 * BRIEF)
-            for pair in pairs:
-                self._compare(*pair, life, request)
+            self._compare(pairs, life, request)
         self._lives += [(*pair, life) for pair in pairs]
 
     def _now(self) -> float:
@@ -308,11 +307,18 @@ class Differential:
             World(self._backend, self._now, uuid, self._key, ties),
         )
 
-    def _compare(self, ours: World, theirs: World, life: Sequence[Request], request: Request) -> None:
-        """Compare what is seen, for as long as something may be over in one world only."""
+    def _compare(self, pairs: Sequence[tuple[World, World]], life: Sequence[Request], request: Request) -> None:
+        """Compare what is seen of all jobs, for as long as something may be over in one world only.
+
+        What is over of one job may admit another one, and a store may learn of it only by a look at the first.
+        """
         deadline = time.monotonic() + (PATIENCE if request.is_brief else 0.0)
-        while not is_same(expected := ours.look(), seen := theirs.look()):
-            assert time.monotonic() < deadline, self._story(life, request, differences(expected, seen))
+        while different := [
+            differences(expected, seen)
+            for ours, theirs in pairs
+            if not is_same(expected := ours.look(), seen := theirs.look())
+        ]:
+            assert time.monotonic() < deadline, self._story(life, request, different)
 
     def compare_events(self) -> None:
         """Compare all that was told, for as long as some of it may be on its way."""
