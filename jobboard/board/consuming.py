@@ -24,7 +24,7 @@ from jobboard.backends.rows import (
     Verdict,
     verdict_of,
 )
-from jobboard.board.books import error_of_end, loss_of, refusal_of
+from jobboard.board.claim_errors import error_of_end, loss_of, refusal_of
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
