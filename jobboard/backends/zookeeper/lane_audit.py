@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from jobboard.backends.kv.clock import ServerClock
@@ -48,7 +48,9 @@ class LaneAuditor:
 
     def suspects(self, jobs: Mapping[str, StoredJob], newer: Set[str]) -> Iterator[SuspectLane]:
         """Say which lanes seem wrong; slots of jobs of a newer format are left alone."""
-        slots, children = self._slots()
+        read = self._connection
+        buckets = read.children([self._layout.slots], is_fresh=False)
+        slots, children = self._slots(read.children(buckets, is_fresh=False))
         members = defaultdict[str, list[StoredJob]](list)
         for job in jobs.values():
             if job.ties is not None and (job.state in HOLDS_SLOT or job.state is BLOCKED):
@@ -65,19 +67,17 @@ class LaneAuditor:
             if uuid_in(slot) not in newer:
                 yield SuspectLane(None, path, f"the slot {path} is held by no job of its lane", _moments_of(slot))
 
-    def _slots(self) -> tuple[dict[str, Data], defaultdict[str, set[str]]]:
-        """Return the slots that there are, and the uuids that wait for each, by path."""
-        read = self._connection
-        paths = read.children(read.children([self._layout.slots], is_fresh=False), is_fresh=False)
+    def _slots(self, paths: Sequence[str]) -> tuple[dict[str, Data], defaultdict[str, set[str]]]:
+        """Return those of these slots that exist, and the uuids that wait for each, by path."""
         children = defaultdict[str, set[str]](set)
-        for path in read.children(paths, is_fresh=False):
+        for path in self._connection.children(paths, is_fresh=False):
             children[parent(path)].add(last_part(path))
-        return dict(read.existing(paths, is_fresh=False)), children
+        return dict(self._connection.existing(paths, is_fresh=False)), children
 
     def repair(self, suspect: SuspectLane) -> bool:
         """Let the first of a lane's jobs hold its slot, and the others that are unclaimed wait; end no second claim."""
         jobs = [job for job in self._jobs.current(suspect.members) if job is not None]
-        slots, children = self._slots()
+        slots, children = self._slots([suspect.path])
         slot, waiting = slots.get(suspect.path), children[suspect.path]
         if (*_moments_of(slot), *(job.zxid for job in jobs)) != suspect.seen:
             return False
