@@ -291,7 +291,7 @@ def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
 
 def promote(row: JobRow, now: float) -> Transition[None]:
     """Let a delayed job be claimable, at the place of the moment until which it was delayed."""
-    row.state = UNCLAIMED if row.ties is None else BLOCKED
+    _join(row, row.place)
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
@@ -365,15 +365,15 @@ def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | N
 
 def _wait_for_delay(row: JobRow, now: float) -> bool:
     """Let a job wait for its delay, if that is not over, and return whether it does."""
-    is_delayed = row.run_at is not None and row.run_at > now
-    if is_delayed and row.run_at is not None:
-        row.state, row.place = DELAYED, row.run_at
-    return is_delayed
+    if row.run_at is None or row.run_at <= now:
+        return False
+    row.state, row.place = DELAYED, row.run_at
+    return True
 
 
-def _join(row: JobRow, now: float) -> None:
-    """Let a job wait for its lane, or be claimable if it has none, at the place of those that become due now."""
-    row.state, row.place = UNCLAIMED if row.ties is None else BLOCKED, now
+def _join(row: JobRow, place: float) -> None:
+    """Let a job wait for its lane, or be claimable if it has none, at the place of those that become due then."""
+    row.state, row.place = UNCLAIMED if row.ties is None else BLOCKED, place
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------

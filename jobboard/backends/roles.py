@@ -178,7 +178,7 @@ class JobStore(abc.ABC):
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         """Give jobs that wait another priority, each atomically: DONE, REPEATED or LOST.
 
-        They stand among those of that priority by their sequence. REPEATED: it is live and has this priority, and
+        They keep their place among those of that priority. REPEATED: it is live and has this priority, and
         nothing was changed; so a repeat finds what the first one did. LOST: it is claimed, or not on the board.
         """
 
