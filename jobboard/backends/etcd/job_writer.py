@@ -17,7 +17,7 @@ from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import MAX_BYTES, Compare, Txn, combined, compared_in, nested, size_of
 from jobboard.backends.kv.cache import LruCache
-from jobboard.backends.kv.lanes import go_together
+from jobboard.backends.kv.lanes import follow_together
 from jobboard.backends.lanes import HOLDS_SLOT
 from jobboard.backends.transition import Transition
 from jobboard.events import EventKind
@@ -117,19 +117,17 @@ class JobWriter:
     def _admit(self, changes: Sequence[Change]) -> list[int]:
         """Add the jobs that are admitted to these changes; return the places of those that may be written at once."""
         tied = [
-            (at, change, change.lane, change.new)
+            (at, change.lane, change.new)
             for at, change in enumerate(changes)
             if change.lane is not None and change.new is not None
         ]
-        lanes = self._lanes.read([lane for _, _, lane, _ in tied], {new.uuid for _, _, _, new in tied})
-        chosen = go_together([(lane, lanes[lane].is_moved_by(new)) for _, _, lane, new in tied])
-        for _, change, name, new in map(tied.__getitem__, chosen):
-            lane = lanes[name]
-            admitted = lane.follow(new)
-            change.conditions = lane.conditions()
+        lanes = self._lanes.read([lane for _, lane, _ in tied], {new.uuid for *_, new in tied})
+        put_off = {at for at, *_ in tied}
+        for at, lane, admitted in follow_together([(at, lanes[lane], new) for at, lane, new in tied]):
+            put_off.remove(at)
+            changes[at].conditions = lane.conditions()
             if admitted is not None:
-                _add_admitted(change, admitted, lane.jobs)
-        put_off = {at for at, *_ in tied} - {tied[place][0] for place in chosen}
+                _add_admitted(changes[at], admitted, lane.jobs)
         return [at for at in range(len(changes)) if at not in put_off]
 
     def remember_claim(self, job: VersionedJob) -> None:

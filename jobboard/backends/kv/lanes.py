@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from jobboard.backends.lifecycle import BLOCKED
@@ -44,17 +44,20 @@ class Lane(Generic[Row]):
         return admitted
 
 
-def go_together(moves: Sequence[tuple[str, bool]]) -> list[int]:
-    """Choose which changes of jobs with ties may be written at once, and return their places.
+L = TypeVar("L", bound=Lane[Any])
+Change = TypeVar("Change")
+
+
+def follow_together(moves: Sequence[tuple[Change, L, Row]]) -> Iterator[tuple[Change, L, Row | None]]:
+    """Follow those changes of jobs with ties that may be written at once; iterate over them, and what each admits.
 
     Of each lane, these are all that leave its slot where it is, or else the first one; the others are decided anew.
 
-    :param moves: for each change its lane, and whether it moves the slot.
+    :param moves: each change, the lane of its job, and the job as it is then.
     """
-    closed = {lane for lane, is_moved in moves if not is_moved}
-    chosen = []
-    for at, (lane, is_moved) in enumerate(moves):
-        if not is_moved or lane not in closed:
-            chosen.append(at)
-            closed.add(lane)
-    return chosen
+    are_moved = [lane.is_moved_by(row) for _, lane, row in moves]
+    closed = {id(lane) for (_, lane, _), is_moved in zip(moves, are_moved, strict=True) if not is_moved}
+    for (change, lane, row), is_moved in zip(moves, are_moved, strict=True):
+        if not is_moved or id(lane) not in closed:
+            closed.add(id(lane))
+            yield change, lane, lane.follow(row)

@@ -13,7 +13,7 @@ from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.clock import ServerClock
-from jobboard.backends.kv.lanes import go_together
+from jobboard.backends.kv.lanes import follow_together
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
@@ -259,13 +259,11 @@ class ReadModifyWrite:
         if not tied:
             return changed
         lanes = self._lanes.read([lane for _, _, lane in tied], {job.uuid for _, job, _ in tied})
-        chosen = go_together([(lane, lanes[lane].is_moved_by(job)) for _, job, lane in tied])
-        for one, job, lane in map(tied.__getitem__, chosen):
-            one.lane = lanes[lane]
-            admitted = one.lane.follow(job)
+        for one, lane, admitted in follow_together([(one, lanes[lane], job) for one, job, lane in tied]):
+            one.lane = lane
             if admitted is not None:
                 admitted.admit(self._clock.now())
-            one.admitted = admitted if admitted is not job else None
+            one.admitted = admitted if admitted is not one.job else None
         return [(one, job) for one, job in changed if job.lane is None or one.lane is not None]
 
     def _prepare(self, changed: Sequence[tuple[_Decided[Answer], StoredJob]]) -> None:
