@@ -20,12 +20,15 @@ import pytest
 from jobboard import BoardUnavailable, backend, fetch
 from jobboard.backends.sql.mysql.driver import MysqlDriver
 from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
+from jobboard.backends.sql.schema import VERSION
 from jobboard.backends.sql.sqlite import backend as sqlite_backend
 from jobboard.backends.sql.sqlite.database import existing
 from jobboard.testing import eventually
 from layouts.dumps import NAME, Postgresql, Store, file_of, running
 from layouts.test_layouts import STATES, states_on
 
+#: The layouts before ours; their databases have schemas 4 and 5.
+LAYOUTS = (1, 2)
 MIGRATE = "import sys; from jobboard import fetch; fetch('orders', sys.argv[1]).migrate(60)"
 
 
@@ -80,11 +83,14 @@ def check_migrated(store: Store) -> None:
         assert [job.name for job in board.claim_next("carol", limit=10)] == ["first", "keyed", "returned", "low"]
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["postgresql", "mariadb"])
-def test_a_migration_that_is_killed_after_any_step_ends_with_the_same_tables(name: str, tmp_path: Path) -> None:
+def test_a_migration_that_is_killed_after_any_step_ends_with_the_same_tables(
+    name: str, layout: int, tmp_path: Path
+) -> None:
     with running(name, tmp_path) as store:
         for number in itertools.count(1):
-            store.load(file_of(name, 1).read_text())
+            store.load(file_of(name, layout).read_text())
             statements = fetch(NAME, store.uri).statements_of_migration()
             with pytest.MonkeyPatch.context() as monkeypatch:
                 kill_after_step(number, monkeypatch)
@@ -92,7 +98,9 @@ def test_a_migration_that_is_killed_after_any_step_ends_with_the_same_tables(nam
                     break
             left = fetch(NAME, store.uri).statements_of_migration()
             if left:
-                with pytest.raises(BoardUnavailable, match="has the tables of schema 4-5, .* run `jobboard migrate`"):
+                with pytest.raises(
+                    BoardUnavailable, match=rf"has the tables of schema \d-{VERSION}, .* run `jobboard migrate`"
+                ):
                     fetch(NAME, store.uri).connect()
                 fetch(NAME, store.uri).migrate()
             check_migrated(store)
@@ -100,9 +108,10 @@ def test_a_migration_that_is_killed_after_any_step_ends_with_the_same_tables(nam
         assert len(statements) / 2 < number - 1 <= len(statements)
 
 
-def test_a_killed_migration_of_a_file_has_changed_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_killed_migration_of_a_file_has_changed_nothing(layout: int, tmp_path: Path) -> None:
     with running("sqlite", tmp_path) as store:
-        store.load(file_of("sqlite", 1).read_text())
+        store.load(file_of("sqlite", layout).read_text())
         before, statements, number = store.dump(), fetch(NAME, store.uri).statements_of_migration(), 1
         with pytest.MonkeyPatch.context() as monkeypatch:
             kill_before_statement(number, monkeypatch)
@@ -111,6 +120,21 @@ def test_a_killed_migration_of_a_file_has_changed_nothing(tmp_path: Path) -> Non
                 number += 1
                 kill_before_statement(number, monkeypatch)
         assert number > len(statements)
+        check_migrated(store)
+
+
+@pytest.mark.parametrize("name", ["postgresql", "mariadb"])
+def test_a_migration_goes_on_that_an_earlier_jobboard_has_begun(name: str, tmp_path: Path) -> None:
+    with running(name, tmp_path) as store:
+        store.load(
+            file_of(name, 1)
+            .read_text()
+            .replace("'version','4'", "'version','4-5'")
+            .replace("'version', '4'", "'version', '4-5'")
+        )
+        with pytest.raises(BoardUnavailable, match="has the tables of schema 4-5, .* run `jobboard migrate`"):
+            fetch(NAME, store.uri).connect()
+        assert fetch(NAME, store.uri).migrate().found == "4-5"
         check_migrated(store)
 
 

@@ -24,6 +24,7 @@ from jobboard import (
     backend,
     fetch,
 )
+from jobboard.backends.sql.schema import VERSION
 from jobboard.cli.app import UNAVAILABLE, run
 from jobboard.testing import eventually
 
@@ -118,7 +119,7 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
         assert (job.uuid, job.details, [found.id for found in board.schedules]) == ("u", {}, ["nightly"])
         assert board.audit() == []
     upgraded = place.layout()
-    assert place.version() == "5"
+    assert place.version() == str(VERSION)
     if place.site.is_postgresql:
         assert upgraded[2] == [
             ("jobboard_history", ["fillfactor=30"]),
@@ -216,18 +217,24 @@ def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, caps
         fetch("jobs", least).connect()
     assert place.tables() == []
     assert run(["migrate", "--board", place.uri]) == 0
-    assert capsys.readouterr().out == "the schema is 5; there was none\n"
+    assert capsys.readouterr().out == f"the schema is {VERSION}; there was none\n"
     assert run(["migrate", "--board", place.uri, "--json"]) == 0
     store = "postgresql" if place.site.is_postgresql else "mysql"
-    assert json.loads(capsys.readouterr().out) == {"store": store, "found": "5", "now": "5", "mended": []}
+    assert json.loads(capsys.readouterr().out) == {
+        "store": store,
+        "found": str(VERSION),
+        "now": str(VERSION),
+        "mended": [],
+    }
     with backend("jobs", least) as board:
         board.post("resize")
     place.run("UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
     with pytest.raises(BoardUnavailable, match=r"has the tables of schema 1, .* run `jobboard migrate`"):
         fetch("jobs", least).connect()
-    place.run("UPDATE jobboard_meta SET value = '6' WHERE name = 'version'")
+    place.run(f"UPDATE jobboard_meta SET value = '{VERSION + 1}' WHERE name = 'version'")
     assert run(["migrate", "--board", place.uri]) == UNAVAILABLE
-    assert "made by a newer jobboard (schema 6, this one reads 5); upgrade jobboard" in capsys.readouterr().err
+    refused = f"made by a newer jobboard (schema {VERSION + 1}, this one reads {VERSION}); upgrade jobboard"
+    assert refused in capsys.readouterr().err
 
 
 # -- several in one database -------------------------------------------------------------------------------------------

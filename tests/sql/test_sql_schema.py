@@ -58,7 +58,9 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_is_in_it(path: Path) 
     run_sql(path, "DROP TABLE jobboard_schedules")
     run_sql(path, "DROP TABLE jobboard_book_entries")
     run_sql(path, "UPDATE jobboard_meta SET value = '1' WHERE name = 'version'")
-    with pytest.raises(BoardUnavailable, match="schema 1, this jobboard needs schema 5; .* `jobboard migrate`"):
+    with pytest.raises(
+        BoardUnavailable, match=f"schema 1, this jobboard needs schema {VERSION}; .* `jobboard migrate`"
+    ):
         backend_of(path).open(5.0)
     backend_of(path).migrate(5.0)
     with opened(path) as backend:

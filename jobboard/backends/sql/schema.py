@@ -23,19 +23,21 @@ from sqlalchemy.dialects import mysql
 from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 5
-_UPGRADING = f"-{VERSION}"
+VERSION = 6
 
 
 def is_newer(found: str) -> bool:
     """Whether a layout is not ours but a later one; a version that is no number isn't ours either."""
-    number = found.removesuffix(_UPGRADING)
-    return not number.isdigit() or int(number) > VERSION
+    numbers = found.split("-")
+    return not all(map(str.isdigit, numbers)) or int(numbers[-1]) > VERSION
 
 
 def upgrading_from(found: str) -> str:
-    """Return the version of tables that are on their way from an earlier one to ours, which no client takes for its."""
-    return found.removesuffix(_UPGRADING) + _UPGRADING
+    """Return the version of tables that are on their way from an earlier one to ours, which no client takes for its.
+
+    An earlier jobboard may have begun, and left them on their way to its own.
+    """
+    return f"{found.partition('-')[0]}-{VERSION}"
 
 
 metadata = MetaData()
@@ -97,8 +99,7 @@ jobs = Table(
     Column("owner", Name),
     Column("token", Number, nullable=False),
     Column("claim_id", Name),
-    # When a DELAYED or CLAIMED row changes by itself; or since when it has to be looked whether the lane of a row with
-    # ties admits a job.
+    # When a DELAYED or CLAIMED row changes by itself; or from when on the lane of a row with ties must be looked at.
     Column("due_at", Moment),
     Column("run_at", Moment),
     Column("last_modified", Moment, nullable=False),
@@ -129,10 +130,11 @@ Index("jobboard_key", jobs.c.board, jobs.c.name, jobs.c.key, unique=True, **_liv
 Index("jobboard_due", jobs.c.board, jobs.c.due_at, **where("due_at IS NOT NULL"))
 Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until IS NOT NULL"))
 
-#: The turn of a job that holds its lane's slot, which is before every place.
+#: The turn of a job that is UNCLAIMED or CLAIMED, and of one that waits for its retry; both are before every place.
 HOLDS_SLOT = -(2**62)
+RETRYING = HOLDS_SLOT + 1
 
-#: The jobs that have ties, by lane; nothing else costs a board without ties less.
+#: The live jobs that have ties, by lane; nothing else costs a board without ties less.
 lanes = Table(
     "jobboard_lanes",
     metadata,
@@ -140,10 +142,42 @@ lanes = Table(
     Column("uuid", Name, primary_key=True),
     Column("job", Number, nullable=False),
     Column("lane", Name, nullable=False),
-    # The place of a BLOCKED job; none of a job that neither waits for the slot nor holds it.
+    # The place of a BLOCKED job; none of one that is delayed and was never claimed.
     Column("turn", Number),
+    # Since version 6: the name of a BLOCKED job.
+    Column("blocked_name", Name),
 )
 Index("jobboard_lane", lanes.c.board, lanes.c.lane, lanes.c.turn, lanes.c.job)
+Index("jobboard_blocked", lanes.c.board, lanes.c.blocked_name, lanes.c.lane, **where("blocked_name IS NOT NULL"))
+
+#: Since version 6: what limits names and lanes. A lane that is paused and nothing else has a row too.
+limits = Table(
+    "jobboard_limits",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("scope", Name, primary_key=True),
+    Column("pattern", Name, primary_key=True),
+    Column("running", Number),
+    Column("rate_count", Number),
+    Column("rate_per", Moment),
+    Column("rate_burst", Number),
+    Column("is_strict", Integer, nullable=False),
+    Column("is_paused", Integer, nullable=False),
+    Column("is_pending", Integer, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("who", Name),
+    Column("reason", Prose),
+    Column("at", Moment),
+)
+
+#: Since version 6: from when on the rate of a lane lets a job start; one that is over is deleted by and by.
+rates = Table(
+    "jobboard_rates",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("lane", Name, primary_key=True),
+    Column("next_at", Moment, nullable=False),
+)
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used
 #: twice, or the stream would miss lines. Lines of no job have a uuid and a name of their own; on PostgreSQL all lines
