@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jobboard.events import EventKind, JobEvent
     from jobboard.fetching import backend, fetch
     from jobboard.job import Job, Posting
+    from jobboard.limit import LaneStats, Limit, Rate
     from jobboard.logbook import LogBook
     from jobboard.opening import open
     from jobboard.participants import Entity
@@ -87,9 +88,12 @@ __all__ = [
     "JobFailed",
     "JobPriority",
     "JobState",
+    "LaneStats",
+    "Limit",
     "LogBook",
     "NotFound",
     "Posting",
+    "Rate",
     "RunAgain",
     "RunningJob",
     "Schedule",
@@ -118,6 +122,7 @@ _NAMES = {
     "events": "EventKind JobEvent",
     "fetching": "backend fetch",
     "job": "Job Posting",
+    "limit": "LaneStats Limit Rate",
     "logbook": "LogBook",
     "opening": "open",
     "participants": "Entity",

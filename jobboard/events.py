@@ -15,6 +15,9 @@ class EventKind(str, enum.Enum):
     REPLACED = "REPLACED"
     REPRIORITIZED = "REPRIORITIZED"
     DUE = "DUE"
+    #: It waits for its lane, or had to give its slot back.
+    BLOCKED = "BLOCKED"
+    ADMITTED = "ADMITTED"
     CLAIMED = "CLAIMED"
     EXTENDED = "EXTENDED"
     CHECKPOINTED = "CHECKPOINTED"
@@ -29,6 +32,8 @@ class EventKind(str, enum.Enum):
     PURGED = "PURGED"
     PAUSED = "PAUSED"
     RESUMED = "RESUMED"
+    #: A limit was set, changed or removed; ``reason`` is what it says now.
+    LIMITED = "LIMITED"
     #: A schedule was added, modified, paused or resumed; those who wait for the next due time look again.
     SCHEDULED = "SCHEDULED"
     UNSCHEDULED = "UNSCHEDULED"
@@ -53,7 +58,8 @@ FREQUENT = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
 class JobEvent:
     """One change on the board; a hint, at most once and in order per job. The board is the truth.
 
-    ``uuid`` is None for what concerns no single job (PAUSED, RESUMED); ``name`` is None when the whole board is meant.
+    ``uuid`` is None for what concerns no single job (PAUSED, RESUMED, LIMITED); ``name`` is None when the whole board
+    is meant, or a lane.
     Of a schedule's events (SCHEDULED, FIRED, MISSED, ...) ``who`` is the schedule's id, ``name`` its job's name,
     ``uuid`` the job that was posted, and ``reason`` says for which fire time, or why not.
     ``token`` is that of the claim that it is about: None of a job that nobody held, even if it was held before.

@@ -35,6 +35,7 @@ class PostingOptions(TypedDict, total=False):
     delay: Seconds | None
     uuid: str | uuids.UUID | None
     max_attempts: int | None
+    lane: str | None
 
 
 class PostOptions(PostingOptions, total=False):
@@ -58,6 +59,7 @@ class Posting:
     delay: Seconds | None = None
     uuid: str | uuids.UUID | None = None
     max_attempts: int | None = None
+    lane: str | None = None
 
     @overload
     @classmethod
@@ -147,14 +149,14 @@ class Job(JobHandle):
     """A light handle on one job.
 
     The posting's fields are plain attributes and never change: uuid, name, details, priority, sequence, created_on,
-    key, run_at, max_attempts, book_uuid, book_name, book_ref, schedule_id, fire_time. :attr:`record` is what
+    key, lane, run_at, max_attempts, book_uuid, book_name, book_ref, schedule_id, fire_time. :attr:`record` is what
     the last read saw, and costs no request; ``state``, ``owner``, ``attempts``, ``history`` and their like ask the
     store each time. ``token`` is set on the handle that claimed.
     """
 
     __slots__ = (
         "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_ref", "book_uuid", "details",
-        "fire_time", "key", "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
+        "fire_time", "key", "lane", "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
     board: Board
 
@@ -168,6 +170,7 @@ class Job(JobHandle):
         self.priority = PRIORITIES.get(row.priority) or JobPriority(row.priority)
         self.sequence = row.sequence
         self.key = row.key
+        self.lane = None if row.ties is None else row.ties.lane
         self.max_attempts = row.max_attempts
         #: None only for a job in the trash that can't be decoded; its bytes are in :attr:`raw`.
         self.details: dict[str, Any] | None = payload.details if payload else None

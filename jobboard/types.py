@@ -33,3 +33,6 @@ Gap: TypeAlias = Literal["shift", "skip"]
 
 #: Which is meant of a fixed time that clocks show twice in autumn.
 Fold: TypeAlias = Literal["first", "second", "both"]
+
+#: Whether other jobs of a lane may pass one that waits for its retry.
+LaneOrder: TypeAlias = Literal["free", "strict"]

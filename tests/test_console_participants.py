@@ -10,7 +10,7 @@ from helpers.console import Asking, asking, text_of
 from helpers.memory_seam import fresh_name
 
 from jobboard import Cron, Entity, Every, JobBoard, JobState, Posting, Schedule, fetch
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.findings import AuditFinding
 from jobboard.board import client_of
 from jobboard.console import RIGHTS, allow
 from jobboard.console.pages.events import MAX_EVENTS, EventLog

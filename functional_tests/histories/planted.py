@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends.base import Backend
+from jobboard.backends.findings import AuditFinding
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     BookSave,
     ClaimAnswer,
     ClaimRequest,

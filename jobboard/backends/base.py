@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
+from jobboard.backends.findings import Migration
+from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
-from jobboard.backends.rows import JobRow, Migration
+from jobboard.backends.rows import JobRow
 from jobboard.errors import NotSupported
 from jobboard.events import EventKind, JobEvent
 
@@ -46,7 +48,7 @@ class Capabilities:
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
     ``largest_step``: how many jobs one step of a schedule may post.
     ``transactions``: whether it can take part in a transaction of the user's own.
-    ``ties``: whether it keeps what jobs have to do with each other, :attr:`~jobboard.backends.rows.NewJob.ties`.
+    ``ties``: whether it keeps what jobs have to do with each other, and limits; else a job can have no lane.
     """
 
     processes: bool
@@ -109,6 +111,7 @@ READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
         "due", "all", "load", "paused", "pauses", "holders", "server_version", "ready_in",
+        "lanes", "longest", "lane",
     }
 )  # fmt: skip
 
@@ -116,7 +119,7 @@ READS = frozenset(
 class Backend(abc.ABC):
     """One board's namespace in one store. Thread-safe between ``open`` and ``close``.
 
-    Its constructor also sets the five roles below.
+    Its constructor also sets the roles below.
 
     :param board: the board's name; two names share nothing.
     :param address: where the store is.
@@ -131,6 +134,7 @@ class Backend(abc.ABC):
 
     jobs: JobStore
     schedules: ScheduleStore
+    limits: LimitStore
     entities: EntityStore
     books: BookStore
     maintenance: Maintenance
@@ -138,6 +142,8 @@ class Backend(abc.ABC):
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         self.board = board
         self.address = address
+        #: A store whose capabilities say ``ties`` sets its own.
+        self.limits = NoLimits()
 
     # -- connection ------------------------------------------------------------------------------------------------
 

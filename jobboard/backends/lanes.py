@@ -1,24 +1,181 @@
-"""Lanes: of the jobs that are tied to one, at most one is claimable or claimed, and the others wait as BLOCKED."""
+"""Lanes: which jobs of one hold its slots, and which of them one look at it admits and withdraws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
+from jobboard.backends.lane_rows import LaneRow
+from jobboard.backends.limits import LaneLimit
+from jobboard.backends.rows import JobRow
+from jobboard.limit import Rate
 from jobboard.states import JobState
 
-#: The states in which a job holds its lane's slot.
+Row = TypeVar("Row", bound=JobRow)
+
+#: How many jobs one look admits and withdraws at most; the next look goes on.
+MAX_MOVES = 50
+
+#: How many lanes a claim that found too little looks at for exchanges.
+MAX_EXCHANGES = 20
+
+#: While jobs of its names are BLOCKED, a waiter looks this often whether an exchange lets one be claimed, in seconds.
+EXCHANGE_POLL = 1.0
+
+
+#: The states in which a job holds its lane's slot. For stores that know lanes of one slot only; goes with them.
 HOLDS_SLOT = frozenset({JobState.UNCLAIMED, JobState.CLAIMED})
 
 
 def problems_of_lanes(holders: Mapping[str, int], blocked: Mapping[str, int]) -> Iterator[str]:
-    """Say what an audit finds wrong with lanes.
-
-    :param holders: how many jobs of each lane hold its slot.
-    :param blocked: how many jobs of each lane are BLOCKED.
-    """
+    """Say what an audit finds wrong with lanes of one slot; goes with them."""
     for lane, count in holders.items():
         if count > 1:
             yield f"the slot of the lane {lane!r} is held by {count} jobs"
     for lane, count in blocked.items():
         if count and not holders.get(lane):
             yield f"the slot of the lane {lane!r} is free, and {count} of its jobs are BLOCKED"
+
+
+def is_holder(row: JobRow, is_strict: bool) -> bool:
+    """Whether a job takes one of its lane's slots: in a strict lane also while it waits for its retry."""
+    return row.state in (JobState.UNCLAIMED, JobState.CLAIMED) or (is_strict and is_retrying(row))
+
+
+def is_retrying(row: JobRow) -> bool:
+    """Whether a job waits for its next claim, after one that did not end it."""
+    return row.state is JobState.DELAYED and row.token != 0
+
+
+@dataclass(slots=True)
+class LaneView(Generic[Row]):
+    """A lane as a look finds it.
+
+    :ivar held: how many jobs hold a slot that can't be taken back: the claimed ones; in a strict lane also those that
+        wait for a retry.
+    :ivar claimable: how many can be claimed.
+    :ivar last: the last of these in claim order, the last one first; MAX_MOVES of them are enough.
+    :ivar blocked: the first that wait, in the order of the lane; one more than MAX_MOVES is enough.
+    :ivar next_at: the moment that its rate has come to; 0.0 at first.
+    """
+
+    held: int
+    claimable: int
+    last: Sequence[Row]
+    blocked: Sequence[Row]
+    next_at: float = 0.0
+
+
+@dataclass(slots=True)
+class LanePlan(Generic[Row]):
+    """What a look at a lane does.
+
+    :ivar withdraw: the claimable jobs that wait again. :ivar admit: those that can be claimed from now on, in order.
+    :ivar next_at: the moment that its rate comes to.
+    :ivar look_at: the moment of the next look; None: none by time.
+    """
+
+    withdraw: list[Row] = field(default_factory=list)
+    admit: list[Row] = field(default_factory=list)
+    next_at: float = 0.0
+    look_at: float | None = None
+
+
+def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
+    """Plan a look: what is over the limit waits again, what fits is admitted, and a better priority goes first.
+
+    Jobs are admitted, and withdrawn, at most ``MAX_MOVES`` at a time.
+    """
+    running = math.inf if limit.running is None else limit.running
+    steps = LanePlan[Row](next_at=view.next_at)
+    excess = min(view.held + view.claimable - running, view.claimable)
+    if excess > 0:
+        steps.withdraw = list(view.last[: min(int(excess), MAX_MOVES)])
+        if excess > len(steps.withdraw):
+            steps.look_at = now
+        return _exchanged(view, limit, steps)
+    room = int(min(running - view.held - view.claimable, len(view.blocked), MAX_MOVES))
+    if limit.rate is not None:
+        room = _limit_starts(view, limit.rate, steps, room, now)
+    steps.admit = list(view.blocked[:room])
+    if room == MAX_MOVES < len(view.blocked):
+        steps.look_at = now
+        return steps
+    return _exchanged(view, limit, steps)
+
+
+def _limit_starts(view: LaneView[Row], rate: Rate, steps: LanePlan[Row], room: int, now: float) -> int:
+    """Return how many of the jobs that there is room for the rate lets start now; plan the moment of the next one.
+
+    A job that can be claimed counts as one that starts. While as many wait to be claimed as may start at once, time
+    saves up nothing: otherwise these and the saved ones would start together.
+    """
+    interval, next_at = rate.interval, view.next_at
+    count = 0
+    while count < room and next_at - (rate.burst - 1) * interval <= now:
+        if view.claimable + count >= rate.burst:
+            next_at = max(next_at, now + rate.burst * interval)
+            break
+        next_at = max(next_at, now) + interval
+        count += 1
+    steps.next_at = next_at
+    if count < room:
+        steps.look_at = next_at - (rate.burst - 1) * interval
+    return count
+
+
+def _exchanged(view: LaneView[Row], limit: LaneLimit, steps: LanePlan[Row]) -> LanePlan[Row]:
+    """Let blocked jobs of a better priority go before claimable ones; in a strict lane, before those never claimed."""
+    waiting = list(view.blocked[len(steps.admit) :])
+    kept = [row for row in view.last[len(steps.withdraw) :] if not (limit.is_strict and row.token)]
+    for better, worse in zip(waiting, kept, strict=False):
+        if better.priority <= worse.priority or len(steps.withdraw) >= MAX_MOVES:
+            break
+        steps.withdraw.append(worse)
+        steps.admit.append(better)
+    return steps
+
+
+def lanes_of(rows: Iterable[JobRow]) -> dict[str, LaneRow]:
+    """Count the live jobs of each lane."""
+    counts: dict[str, Counter[str]] = {}
+    oldest: dict[str, JobRow] = {}
+    for row in rows:
+        if row.ties is not None:
+            lane = row.ties.lane
+            counts.setdefault(lane, Counter())[_count_of(row)] += 1
+            if row.state is JobState.BLOCKED and (lane not in oldest or _order(row) < _order(oldest[lane])):
+                oldest[lane] = row
+    return {
+        lane: LaneRow(
+            lane, count["claimed"], count["claimable"], count["retrying"], count["blocked"],
+            oldest[lane].place if lane in oldest else None,
+        )
+        for lane, count in counts.items()
+    }  # fmt: skip
+
+
+def _count_of(row: JobRow) -> str:
+    if row.state is JobState.DELAYED:
+        return "retrying" if row.token else "delayed"
+    return _COUNTS[row.state]
+
+
+_COUNTS = {JobState.BLOCKED: "blocked", JobState.UNCLAIMED: "claimable", JobState.CLAIMED: "claimed"}
+
+
+def _order(row: JobRow) -> tuple[int, float, int]:
+    return -row.priority, row.place, row.sequence
+
+
+def count_problems(row: LaneRow, limit: LaneLimit) -> Iterator[str]:
+    """Say what an audit finds wrong with a lane, which was looked at when it had to be."""
+    held = row.claimed + (row.retrying if limit.is_strict else 0)
+    running = math.inf if limit.running is None else limit.running
+    if row.claimable and held + row.claimable > running:
+        yield f"the lane {row.lane!r} has {held + row.claimable} jobs that are claimable or claimed, of {running}"
+    if row.blocked and held + row.claimable < running and limit.rate is None:
+        yield f"a slot of the lane {row.lane!r} is free, and {row.blocked} of its jobs are BLOCKED"

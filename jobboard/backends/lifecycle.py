@@ -16,6 +16,8 @@ Repeats are found by ``row.has_note(kinds, token, who)``: a store that keeps its
 placeholder. ``slack`` is by how many seconds the store's time may be later than ``now``: delays and claims end so much
 later. A completed row is shown for ``Transition.retention`` seconds, and remembered for ``RETRY_WINDOW`` more.
 A batch is planned by :mod:`~jobboard.backends.posting_plan`, and carried out by :func:`post` and :func:`replace`.
+``limit`` is what holds for the job's lane, if it has one. Once all rows of a step are changed, each lane of ``follow``
+is looked at, as :mod:`~jobboard.backends.lanes` plans it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from jobboard.backends.admission import block_again, end_delay, join
+from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.reasons import ahead_of_time, by_whom, expired, used_up
 from jobboard.backends.rows import (
     Abandonment,
@@ -125,7 +129,7 @@ def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = now + slack + new.delay if new.delay else new.run_at
     if not _wait_for_delay(row, now):
-        _join(row, now)
+        join(row, now)
 
 
 def cancel(
@@ -219,7 +223,9 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Clai
     return Transition(Verdict.DONE, told, told, end.retention, _follow(row))
 
 
-def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
+def abandon(
+    row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0, limit: LaneLimit = UNLIMITED
+) -> Transition[ClaimAnswer]:
     """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for."""
     fence = end.fence
     if row is None or not holds(row, fence):
@@ -232,7 +238,7 @@ def abandon(row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0
         row.reason = used_up(row.max_attempts, end.reason)
         return _changed(row, now, Verdict.DONE, note, _trashed(row, now, fence.who, fence.token))
     row.attempts -= not end.counted
-    _requeue(row, now, now + slack + end.delay if end.delay > 0 else end.run_at)
+    _requeue(row, now, limit, now + slack + end.delay if end.delay > 0 else end.run_at)
     return _changed(row, now, Verdict.DONE, note)
 
 
@@ -251,7 +257,9 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
     return _changed(row, now, Verdict.DONE, _trashed(row, now, who, token))
 
 
-def release(row: JobRow | None, token: int, reason: str, now: float) -> Transition[Verdict]:
+def release(
+    row: JobRow | None, token: int, reason: str, now: float, limit: LaneLimit = UNLIMITED
+) -> Transition[Verdict]:
     """Break the claim that has this token, of any owner; attempts stay."""
     if row is None or row.state is not CLAIMED or row.token != token:
         is_known = row is not None and row.has_note((EventKind.RELEASED,), token)
@@ -260,19 +268,19 @@ def release(row: JobRow | None, token: int, reason: str, now: float) -> Transiti
     note = Note(EventKind.RELEASED, row.owner, now, token, reason)
     if row.cancel_asked:
         return _changed(row, now, Verdict.DONE, note, _cancelled(row, now, None, token))
-    _requeue(row, now)
+    _requeue(row, now, limit)
     return _changed(row, now, Verdict.DONE, note)
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def expire_or_promote(row: JobRow, now: float) -> Transition[None]:
+def expire_or_promote(row: JobRow, now: float, limit: LaneLimit = UNLIMITED) -> Transition[None]:
     """Bring a job up to this moment at which :func:`is_due` is true of it."""
-    return expire(row, now) if row.state is CLAIMED else promote(row, now)
+    return expire(row, now, limit=limit) if row.state is CLAIMED else promote(row, now, limit)
 
 
-def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
+def expire(row: JobRow, now: float, why: str | None = None, limit: LaneLimit = UNLIMITED) -> Transition[None]:
     """End a claim without its owner: onto the board, into the trash, or off the board.
 
     :param why: what ended it, if not its time.
@@ -285,23 +293,29 @@ def expire(row: JobRow, now: float, why: str | None = None) -> Transition[None]:
     if is_used_up(row):
         row.reason = row.last_error = used_up(row.max_attempts, row.reason)
         return _changed(row, now, None, note, _trashed(row, now, None, token))
-    _requeue(row, now)
+    _requeue(row, now, limit)
     return _changed(row, now, None, note)
 
 
-def promote(row: JobRow, now: float) -> Transition[None]:
-    """Let a delayed job be claimable, at the place of the moment until which it was delayed."""
-    _join(row, row.place)
+def promote(row: JobRow, now: float, limit: LaneLimit = UNLIMITED) -> Transition[None]:
+    """Let a delayed job be claimable, or wait for its lane, at the place of the moment until which it was delayed."""
+    end_delay(row, row.place, limit)
     return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
-def run_now(row: JobRow | None, now: float, by: str | None = None, reason: str | None = None) -> Transition[Verdict]:
-    """Let a delayed job be claimable ahead of its time; a repeat finds a live job that is not delayed."""
+def run_now(
+    row: JobRow | None,
+    now: float,
+    by: str | None = None,
+    reason: str | None = None,
+    limit: LaneLimit = UNLIMITED,
+) -> Transition[Verdict]:
+    """End a job's delay ahead of its time; a repeat finds a live job that is not delayed."""
     if row is None or row.state is not DELAYED:
         return Transition(Verdict.REPEATED if row is not None and row.state in LIVE else Verdict.LOST)
     # The delay must not come back with the next abandon.
     row.run_at = None
-    _join(row, now)
+    end_delay(row, now, limit)
     return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, ahead_of_time(reason)))
 
 
@@ -317,12 +331,6 @@ def reprioritize(
         return Transition(Verdict.LOST)
     row.priority = priority
     return _changed(row, now, Verdict.DONE, Note(EventKind.REPRIORITIZED, by, now, None, reason))
-
-
-def admit(row: JobRow, now: float) -> Transition[None]:
-    """Let a BLOCKED job be claimable, behind those that are: its lane's slot is its own from now on."""
-    row.state, row.place = UNCLAIMED, now
-    return _changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
 # -- the trash ---------------------------------------------------------------------------------------------------------
@@ -349,7 +357,7 @@ def restore(
     row.attempts, row.reason, row.cancel_asked = 0, None, False
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
-    _join(row, now)
+    join(row, now)
     return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason))
 
 
@@ -371,11 +379,6 @@ def _wait_for_delay(row: JobRow, now: float) -> bool:
     return True
 
 
-def _join(row: JobRow, place: float) -> None:
-    """Let a job wait for its lane, or be claimable if it has none, at the place of those that become due then."""
-    row.state, row.place = UNCLAIMED if row.ties is None else BLOCKED, place
-
-
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
@@ -385,8 +388,8 @@ def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition
 
 
 def _follow(row: JobRow) -> tuple[Admit, ...]:
-    """Return what follows for the lane of a job that has changed, unless it holds the lane's slot."""
-    return () if row.ties is None or row.state in (UNCLAIMED, CLAIMED) else (Admit(row.ties.lane),)
+    """Return what follows for the lane of a job that has changed: all but a claim can change who holds its slots."""
+    return () if row.ties is None or row.state is CLAIMED else (Admit(row.ties.lane),)
 
 
 def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
@@ -401,13 +404,18 @@ def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool
         row.last_error = error
 
 
-def _requeue(row: JobRow, now: float, run_at: float | None = None) -> None:
+def _requeue(row: JobRow, now: float, limit: LaneLimit, run_at: float | None = None) -> None:
     """End a claim so that the job can be claimed again, now or later."""
     row.owner = row.claim_id = row.expires_at = None
     if run_at is not None:
         row.run_at = run_at
-    if not _wait_for_delay(row, now):
-        # It keeps its place, and its lane's slot.
+    if _wait_for_delay(row, now):
+        return
+    if limit.rate is not None:
+        # Another start: the rate must let it.
+        block_again(row)
+    else:
+        # It keeps its place, and its slot of the lane.
         row.state = UNCLAIMED
 
 

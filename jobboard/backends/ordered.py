@@ -33,6 +33,9 @@ class SortedKeys(Generic[K]):
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self._blocks)
 
+    def __reversed__(self) -> Iterator[K]:
+        return chain.from_iterable(map(reversed, reversed(self._blocks)))
+
     def __contains__(self, key: K) -> bool:
         at = bisect_left(self._lasts, key)
         if at == len(self._blocks):

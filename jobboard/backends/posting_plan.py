@@ -14,7 +14,7 @@ Row = TypeVar("Row", bound=JobRow)
 class PostingPlan(Generic[Row]):
     """What becomes of each posting of a batch, those before it counted in; changes nothing.
 
-    If one outcome is TAKEN, nothing of the batch may be carried out.
+    If one outcome refuses the batch (``PostOutcome.refuses_batch``), nothing of it may be carried out.
 
     :param by_uuid: finds a job that was posted under this uuid, or replaced under it.
     :param by_key: finds the live job of this name and key.
@@ -53,6 +53,10 @@ def meet(new: NewJob, holder: JobRow) -> PostOutcome:
     """Return what becomes of a posting whose key a live job has."""
     if new.if_exists is IfExists.KEEP:
         return PostOutcome.KEPT
-    if new.if_exists is IfExists.REPLACE and holder.state is not JobState.CLAIMED:
-        return PostOutcome.REPLACED
-    return PostOutcome.TAKEN
+    if new.if_exists is IfExists.RAISE or holder.state is JobState.CLAIMED:
+        return PostOutcome.TAKEN
+    return PostOutcome.REPLACED if _lane_of(new) == _lane_of(holder) else PostOutcome.OTHER_LANE
+
+
+def _lane_of(posting: NewJob | JobRow) -> str | None:
+    return None if posting.ties is None else posting.ties.lane

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from jobboard.backends.findings import AuditFinding, Holder
+from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.rows import (
     Abandonment,
-    AuditFinding,
     BookPage,
     BookPart,
     BookSave,
@@ -21,7 +22,6 @@ from jobboard.backends.rows import (
     EntityRow,
     Extension,
     Fence,
-    Holder,
     JobRow,
     NewJob,
     Page,
@@ -47,7 +47,7 @@ class JobStore(abc.ABC):
 
     @abc.abstractmethod
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        """Put all on the board, or none: if one outcome is TAKEN, nothing of the batch was posted or replaced.
+        """Put all on the board, or none: if one outcome refuses the batch, nothing of it was posted or replaced.
 
         Sequences follow the order of the batch. Of two with the same key in one batch, the later one meets the
         earlier. A repeat finds its uuids, also those of jobs consumed or cancelled since (SAME); a repeated
@@ -78,6 +78,10 @@ class JobStore(abc.ABC):
     @abc.abstractmethod
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         """Own up to ``limit`` of the best unclaimed jobs of these names, best first; paused ones are left alone.
+
+        Of a name no more are claimed at a time than its limit says. If there are fewer than asked for, BLOCKED jobs of
+        these names take the slots of claimable jobs of their lanes that this request can't claim, in up to 20 lanes
+        that are not strict, and are claimed; the next request goes on with other lanes.
 
         Each claim is atomic. The cost does not grow with the backlog. Not repeated: after a lost reply the board asks
         :meth:`claimed_under` first.
@@ -325,6 +329,7 @@ class Maintenance(abc.ABC):
 ROLES: Mapping[str, type[abc.ABC]] = {
     "jobs": JobStore,
     "schedules": ScheduleStore,
+    "limits": LimitStore,
     "entities": EntityStore,
     "books": BookStore,
     "maintenance": Maintenance,

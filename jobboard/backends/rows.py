@@ -17,12 +17,14 @@ from jobboard.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """What a job has to do with others; only tests can give it to a posting.
+    """What a job has to do with others.
 
-    :ivar lane: at most one job of a lane is UNCLAIMED or CLAIMED; the others of it that are due are BLOCKED.
+    :ivar lane: the lane whose limits it keeps.
+    :ivar since: its place when it joined the lane, once it was admitted after a wait; None before.
     """
 
     lane: str
+    since: float | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +126,15 @@ class PostOutcome(enum.Enum):
     KEPT = "kept"  # the key is taken, and that job is returned
     REPLACED = "replaced"  # the key was taken by an unclaimed job, which has the new posting's content now
     TAKEN = "taken"  # the key is taken, and nothing of the batch was posted
+    OTHER_LANE = "other lane"  # the job that a posting wants to replace has another lane; nothing was posted either
+
+    @property
+    def refuses_batch(self) -> bool:
+        """Whether nothing of its batch is posted."""
+        return self in _REFUSED
+
+
+_REFUSED = (PostOutcome.TAKEN, PostOutcome.OTHER_LANE)
 
 
 @dataclass(slots=True)
@@ -334,45 +345,6 @@ class BookPage:
 
     rows: list[BookRow]
     cursor: object | None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """A record that contradicts itself or another; ``uuid`` is None when it concerns no single job."""
-
-    uuid: str | None
-    problem: str
-    repaired: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Something that keeps a store from deleting old rows, which it then reads again and again.
-
-    :ivar name: by which the store knows it.
-    :ivar holder: what it is, and whose.
-    :ivar held: what it holds back, in the store's word.
-    :ivar end: the command that ends it.
-    :ivar seconds: for how long; None if the store does not tell.
-    """
-
-    name: str
-    holder: str
-    held: str
-    end: str
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """A store's schema: the version that was found, None if there was nothing, and the one it has now.
-
-    ``mended`` names the sequences that were behind their rows.
-    """
-
-    found: str | None
-    now: str
-    mended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

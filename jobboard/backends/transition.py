@@ -36,7 +36,7 @@ def is_among(
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """What follows for a lane: if none of its jobs is UNCLAIMED or CLAIMED, the first BLOCKED one is admitted."""
+    """What follows for a lane: it is looked at once all rows of the step are changed (``lanes.plan``)."""
 
     lane: str
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from jobboard.backends.base import Backend, Capabilities
-from jobboard.backends.rows import Migration, Verdict
+from jobboard.backends.findings import Migration
+from jobboard.backends.rows import Verdict
 from jobboard.board.books import Books
 from jobboard.board.consuming import Consuming
 from jobboard.board.handles import JobHandles

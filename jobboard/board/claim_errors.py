@@ -43,7 +43,9 @@ def refusal_of(row: JobRow) -> UnclaimableJob:
     if row.claimed_by is not None:
         why = f"claimed by {row.claimed_by!r}"
     elif row.state is JobState.UNCLAIMED:
-        why = "paused, or the whole board is; resume() lets it go"
+        why = "paused, or the whole board is, or as many jobs of its name are claimed as its limit allows"
+    elif row.state is JobState.BLOCKED and row.ties is not None:
+        why = f"BLOCKED: it waits for its lane {row.ties.lane!r}"
     else:
         why = "delayed" if row.state is JobState.DELAYED else str(row.state)
     return UnclaimableJob(f"job {row.uuid} is {why}", owner=row.claimed_by, state=row.state)

@@ -6,13 +6,16 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 
 from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.findings import AuditFinding
 from jobboard.backends.reasons import by_whom, released, to_priority
-from jobboard.backends.rows import AuditFinding, EntityRow, Pause, TrashOutcome, Verdict, is_refusal
+from jobboard.backends.rows import EntityRow, Pause, TrashOutcome, Verdict, is_refusal
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
+from jobboard.board.limits import Limits
 from jobboard.client import BackendClient
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
@@ -142,28 +145,60 @@ class Operating:
         if outcome is not TrashOutcome.DONE and not (repeated and self._client.is_gone(uuid)):
             raise NotFound(f"no job {uuid} in the trash of board {self._client.name!r}")
 
-    def pause(self, name: str | None = None, *, by: str | None = None, reason: str | None = None) -> None:
+    def pause(
+        self,
+        name: str | None = None,
+        *,
+        lane: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
         """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.
 
-        Of what is paused already the first pause stays, with its ``by`` and ``reason``.
+        Of what is paused already the first pause stays, with its ``by`` and ``reason``. Of a paused lane all jobs
+        that can be claimed are BLOCKED; its limit stays.
 
         :param name: None for jobs of any name.
+        :param lane: a lane, or ``"PREFIX:*"``, to pause that alone; without a name.
         :param by: the operator. :param reason: why; :meth:`pauses` and the event tell both.
         """
+        if lane is not None:
+            self._limits_of(name)._pause(lane, True, by, reason)
+            return
         known = None if name is None else check_text("name", name)
         self._client.call(self._backend.maintenance.pause, known, *check_operator(by, reason))
 
-    def resume(self, name: str | None = None, *, by: str | None = None, reason: str | None = None) -> None:
+    def resume(
+        self,
+        name: str | None = None,
+        *,
+        lane: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
         """End exactly that pause. Atomic and idempotent.
 
-        :param name: as it was given to :meth:`pause`.
+        :param name: as it was given to :meth:`pause`. :param lane: likewise.
         :param by: the operator. :param reason: why; both are logged, and kept nowhere.
         """
+        if lane is not None:
+            self._limits_of(name)._pause(lane, False, by, reason)
+            return
         known = None if name is None else check_text("name", name)
         said = by_whom(*check_operator(by, reason)) or "by nobody named"
         self._client.call(self._backend.maintenance.resume, known)
         what = "it is" if known is None else f"jobs named {known!r} are"
         logger.info("board %s: %s resumed, %s", self._client.name, what, in_one_line(said))
+
+    def _limits_of(self, name: str | None) -> Limits:
+        if name is not None:
+            raise ValueError("give name or lane, not both")
+        return self.limits
+
+    @cached_property
+    def limits(self) -> Limits:
+        """How many jobs of a name or a lane may run, how often, and in which order."""
+        return Limits(self._client, self._backend)
 
     def paused(self) -> set[str | None]:
         """Return the paused names; None among them means the whole board."""

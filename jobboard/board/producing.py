@@ -13,13 +13,14 @@ from typing import Any
 
 from jobboard import telemetry
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome, is_refusal
+from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome, Ties, is_refusal
 from jobboard.board.books import Books, Held
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
-from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound
+from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound, NotSupported
 from jobboard.job import Job, JobOrUuid, Posting
+from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import LIVE, JobPriority
@@ -53,6 +54,7 @@ class Producing:
         delay: Seconds | None = None,
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
+        lane: str | None = None,
         connection: Any = None,
     ) -> RequestGenerator[Job]:
         """Put a job on the board, where it stays until it is consumed, trashed or cancelled.
@@ -69,17 +71,22 @@ class Producing:
             its details, book, priority, run_at and max_attempts, as long as it is not claimed.
         :param run_at: not claimable before this aware datetime; ``delay``: before this many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
+        :param lane: a text that jobs share, of one name or several, such as ``"tenant:42"``; at most 255 bytes. While
+            its limits (:attr:`JobBoard.limits`) let none of them start, the job is BLOCKED.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, one of Django, or the driver's own,
             with a transaction on this board's database; the job is posted if and only if that commits.
         :param uuid: the job's identity; a new one by default.
         :returns: a handle on the job; with ``"keep"`` or a repeated ``uuid`` on the one that is there.
-        :raises InvalidPosting: the details can't be stored; ``path`` says which of them.
+        :raises InvalidPosting: the details can't be stored; ``path`` says which of them. Or the job to replace has
+            another lane.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
-        new, payload = self._new_job(name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts)
+        new, payload = self._new_job(
+            name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts, lane
+        )
         backend = self._backend
         if book is not None or connection is not None:
             self._client.check_open()
@@ -181,13 +188,10 @@ class Producing:
 
     def _posted(self, new_jobs: Sequence[tuple[NewJob, Payload]], answers: Sequence[Posted]) -> list[Job]:
         jobs: list[Job] = []
-        taken = PostOutcome.TAKEN
+        posted = PostOutcome.POSTED
         for (new, payload), answer in zip(new_jobs, answers, strict=True):
-            if answer.outcome is taken:
-                raise AlreadyPosted(
-                    f"a live job {new.name!r} has the key {new.key!r}: {answer.row.uuid} ({answer.row.state})",
-                    uuid=answer.row.uuid,
-                )
+            if answer.outcome is not posted and answer.outcome.refuses_batch:
+                raise _refusal_of(new, answer)
             jobs.append(self._handles.posted(answer.row, new, payload))
         if telemetry.is_on():
             for answer in answers:
@@ -206,6 +210,7 @@ class Producing:
         delay: Seconds | None,
         uuid: str | uuids.UUID | None,
         max_attempts: int | None,
+        lane: str | None = None,
     ) -> tuple[NewJob, Payload]:
         """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much."""
         if run_at is not None and delay is not None:
@@ -220,8 +225,14 @@ class Producing:
             None if key is None else check_text("key", key), IfExists.convert(if_exists),
             None if run_at is None else check_moment("run_at", run_at), None if delay is None else check_delay(delay),
             None if max_attempts is None else check_count("max_attempts", max_attempts),
+            None if lane is None else self._ties_of(lane),
         )  # fmt: skip
         return new, payload
+
+    def _ties_of(self, lane: str) -> Ties:
+        if not self._backend.capabilities.ties:
+            raise NotSupported(f"{self._backend.scheme} keeps no lanes")
+        return Ties(check_lane(lane))
 
     def _payload_of(
         self, name: str, details: dict[str, Any] | None, book: LogBook | BookRef | None
@@ -243,6 +254,19 @@ class Producing:
                 raise TypeError(f"details must be a dict, not a {type(details).__name__}; write book=...") from None
             raise
         return body, payload
+
+
+def _refusal_of(new: NewJob, answer: Posted) -> AlreadyPosted | InvalidPosting:
+    """Return why a posting, and so its batch, was refused."""
+    row = answer.row
+    if answer.outcome is PostOutcome.OTHER_LANE:
+        lanes = [None if of.ties is None else of.ties.lane for of in (row, new)]
+        return InvalidPosting(
+            f"job {row.uuid} has the key {new.key!r} and the lane {lanes[0]!r}; it can't be replaced by one of the "
+            f"lane {lanes[1]!r}: cancel it first",
+            path="lane",
+        )
+    return AlreadyPosted(f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({row.state})", uuid=row.uuid)
 
 
 def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:

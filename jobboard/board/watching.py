@@ -17,6 +17,7 @@ from jobboard.client.subscriptions import Interruption
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, JobHandle
+from jobboard.limit import check_lane
 from jobboard.logbook import BookInfo, LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
@@ -77,6 +78,7 @@ class Watching:
         *,
         names: Collection[str] | None = None,
         states: Collection[JobState] | None = None,
+        lane: str | None = None,
     ) -> Iterator[Job]:
         """Iterate over jobs in claim order; a job that can't be decoded is trashed on the way.
 
@@ -89,13 +91,18 @@ class Watching:
         :param ensure_fresh: on stores that read from a copy, first catch up with the store.
         :param names: only jobs of these names; None for any.
         :param states: by default those on the board: DELAYED, BLOCKED, UNCLAIMED and CLAIMED.
+        :param lane: only jobs of this lane; the others are read all the same.
         """
         wanted = _check_states(only_unclaimed, states)
         filtered = check_names(names)
         self._client.check_open()
         if ensure_fresh:
             self._client.call(self._backend.refresh)
-        return self._handles.iterate(wanted, filtered)
+        found = self._handles.iterate(wanted, filtered)
+        if lane is None:
+            return found
+        known = check_lane(lane)
+        return (job for job in found if job.lane == known)
 
     def wait(self, timeout: Seconds | None = None, names: Collection[str] | None = None) -> Iterator[Job]:
         """Block until a job can be claimed; paused jobs don't count.

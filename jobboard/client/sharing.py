@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.rows import Posted, PostOutcome
+from jobboard.backends.rows import Posted
 from jobboard.backends.timelimit import lock_wait, seconds_for_locks
 from jobboard.errors import BoardUnavailable, ReplyLost, RowLocked
 
@@ -136,4 +136,4 @@ def own_copy(error: BoardUnavailable) -> BoardUnavailable:
 
 
 def _is_taken(answer: Any) -> bool:
-    return isinstance(answer, Posted) and answer.outcome is PostOutcome.TAKEN
+    return isinstance(answer, Posted) and answer.outcome.refuses_batch

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from jobboard.backends.rows import Holder, JobRow, Pause, ScheduleRow
+from jobboard.backends.findings import Holder
+from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.operate.trash import TrashGroup, grouped

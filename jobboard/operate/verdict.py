@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobboard.backends.rows import Holder
+from jobboard.backends.findings import Holder
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences

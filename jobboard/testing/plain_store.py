@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission, lifecycle
 from jobboard.backends.lanes import HOLDS_SLOT
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
@@ -102,7 +102,7 @@ class PlainStore:
         blocked = [row for row in tied if row.state is JobState.BLOCKED]
         if blocked and not any(row.state in HOLDS_SLOT for row in tied):
             first = min(blocked, key=lambda row: (-row.priority, row.place, row.sequence))
-            self._carry_out(first, lifecycle.admit(first, now), now)
+            self._carry_out(first, admission.admit(first, now), now)
 
     # -- producers -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.expiry import Expiry
@@ -14,9 +14,9 @@ from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, steps_between
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, at_revision, delete, get, modified_at, put, scan
+from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import HOLDS_SLOT, problems_of_lanes
 from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
-from jobboard.backends.rows import AuditFinding
 
 _AT_ONCE = 500
 
@@ -96,7 +96,7 @@ class Audit:
         rows = [replace(job.row, state=BLOCKED) for job in changed]
         if not held:
             changed, rows = [first], [first.row.seen()]
-            rows[0].add_history(lifecycle.admit(rows[0], self._connection.now()).history)
+            rows[0].add_history(admission.admit(rows[0], self._connection.now()).history)
         old: Content = {}
         new: Content = {}
         for job, row in zip(changed, rows, strict=True):

@@ -29,10 +29,10 @@ from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.schedules import Schedules
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
+from jobboard.backends.findings import Migration
 from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import join_jobs
-from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.events import EventKind, JobEvent
 
@@ -54,7 +54,7 @@ class EtcdBackend(Backend):
         clock="store",
         largest_batch=MAX_POSTINGS,
         largest_step=50,
-        ties=True,
+        ties=False,
     )
     options = OPTIONS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_of, event_ops
@@ -62,7 +62,7 @@ def change_of(job: VersionedJob, row: StoredJob, transition: Transition[Any], *,
 
 def _add_admitted(change: Change, admitted: StoredJob, waiting: Mapping[str, VersionedJob]) -> None:
     """Let a change admit a job, which may be its own."""
-    transition = lifecycle.admit(admitted, change.events[-1].at)
+    transition = admission.admit(admitted, change.events[-1].at)
     if admitted is change.new:
         admitted.add_history(transition.history)
         change.events += [event_of(admitted, note) for note in transition.told]

@@ -8,8 +8,9 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.participants import Participants
 from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
+from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, NUMBER, TEXT_OR_NONE, items_of, pack
-from jobboard.backends.rows import AuditFinding, Holder, Pause
+from jobboard.backends.rows import Pause
 from jobboard.events import EventKind
 from jobboard.text import shortened
 from jobboard.validation import moment

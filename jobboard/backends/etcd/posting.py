@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission, lifecycle
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.expiry import Expiry
@@ -112,7 +112,7 @@ class Plan:
         admitted = self._lanes[lane].follow(step.row)
         if admitted is None:
             return
-        transition = lifecycle.admit(admitted, self._now)
+        transition = admission.admit(admitted, self._now)
         admitted.add_history(transition.history)
         if admitted is step.row:
             step.told += transition.told

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterator
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lanes import HOLDS_SLOT, problems_of_lanes
-from jobboard.backends.lifecycle import BLOCKED, CLAIMED, UNCLAIMED
+from jobboard.backends.findings import AuditFinding
+from jobboard.backends.lane_rows import LaneRow
+from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex
-from jobboard.backends.rows import AuditFinding
 from jobboard.states import JobState
 
 
@@ -22,7 +21,7 @@ def audit(store: MemoryStore, repair: bool, now: float) -> list[AuditFinding]:
     for row in store.rows.values():
         problems += [(row.uuid, problem) for problem in (*_problems_of(row), *_misplacements_of(store, row))]
     problems += [(None, problem) for problem in (*_strays_on(store), *_stray_keys_on(store), *_stray_endings_on(store))]
-    problems += [(None, problem) for problem in problems_of_lanes(*_lanes_of(store))]
+    problems += [(None, problem) for problem in _problems_of_lanes(store, now)]
     if problems and repair:
         _repair(store, now)
     return [AuditFinding(uuid, problem, repaired=repair) for uuid, problem in problems]
@@ -58,11 +57,18 @@ def _has_its_timer(store: MemoryStore, row: StoredJob) -> bool:
     return row.due is None or store.timers.has((row.due, row.sequence), row.name)
 
 
-def _lanes_of(store: MemoryStore) -> tuple[Counter[str], Counter[str]]:
-    """Return how many jobs of each lane hold its slot, and how many are BLOCKED."""
-    rows = [row for row in store.rows.values() if row.index is not None]
-    holders = Counter(row.ties.lane for row in rows if row.ties is not None and row.state in HOLDS_SLOT)
-    return holders, Counter(row.ties.lane for row in rows if row.ties is not None and row.state is BLOCKED)
+def _problems_of_lanes(store: MemoryStore, now: float) -> Iterator[str]:
+    """What is wrong with the lanes of the live jobs, and with what is indexed of each."""
+    counted = lanes_of(row for row in store.rows.values() if store.is_live(row))
+    for name, row in counted.items():
+        lane = store.lanes.by_name.get(name)
+        if lane is None or lane.row(name, store.by_sequence) != row:
+            yield f"the jobs of the lane {name!r} are not listed as such"
+        elif lane.look_at is None or lane.look_at > now:
+            yield from count_problems(row, store.lanes.rules.of_lane(name))
+    for name, lane in store.lanes.by_name.items():
+        if name not in counted and lane.row(name, store.by_sequence) != LaneRow(name):
+            yield f"the lane {name!r} lists jobs that it does not have"
 
 
 def _strays_on(store: MemoryStore) -> Iterator[str]:
@@ -107,7 +113,7 @@ def _repair(store: MemoryStore, now: float) -> None:
         row.index = row.due = None
     for _, index in store.indexes():
         index.clear()
-    for entries in (store.timers, store.keys, store.by_sequence, store.blocked_of, store.holders_of):
+    for entries in (store.timers, store.keys, store.by_sequence, store.lanes):
         entries.clear()
     for row in rows:
         _enter_anew(store, row, row.uuid in remembered)
@@ -138,17 +144,9 @@ def _enter_anew(store: MemoryStore, row: StoredJob, is_remembered: bool) -> None
 
 
 def _repair_lanes(store: MemoryStore, now: float) -> None:
-    """Let one job of each lane hold its slot: the claimed one, or the first. A second claim is not ended."""
-    for holders in list(store.holders_of.values()):
-        rows = sorted(
-            map(store.by_sequence.__getitem__, holders), key=lambda row: (row.state is not CLAIMED, row.position)
-        )
-        for row in rows[1:]:
-            if row.state is UNCLAIMED:
-                row.state = BLOCKED
-                store.move(row, store.blocked)
-    for lane in list(store.blocked_of):
-        store.admit(lane, now)
+    """Look at all lanes; a claim over a limit is not ended."""
+    for lane in list(store.lanes.by_name):
+        store.lanes.look(lane, now)
 
 
 def _repair_endings(heap: list[tuple[float, int]], rows: list[StoredJob], at: float) -> None:

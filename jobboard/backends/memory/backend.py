@@ -12,6 +12,7 @@ from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import Entities
 from jobboard.backends.memory.job_reader import JobReader
 from jobboard.backends.memory.jobs import Jobs
+from jobboard.backends.memory.limits import Limits
 from jobboard.backends.memory.maintenance import Maintenance
 from jobboard.backends.memory.registry import store_of
 from jobboard.backends.memory.schedules import Schedules
@@ -46,9 +47,10 @@ class MemoryBackend(Backend):
         jobs = Jobs(client)
         self.jobs = join_jobs(jobs, JobReader(client))
         self.schedules = Schedules(client, jobs)
+        self.limits = Limits(client)
         self.entities = Entities(client)
         self.books = Books(client)
-        self.maintenance = Maintenance(client)
+        self.maintenance = Maintenance(client, self.limits)
         self._subscriptions = Subscriptions(client)
 
     def open(self, timeout: float) -> None:

@@ -52,10 +52,12 @@ class JobReader:
             return Page(rows, positions[-1] if len(positions) == size else None)
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        paused = frozenset(self._store.paused)
-        if None in paused:
-            return Page([], None)
-        return self.page({JobState.UNCLAIMED}, names, cursor, size).without(paused)
+        with self._lock:
+            self._begin()
+            refused = self._store.refused()
+            if None in refused:
+                return Page([], None)
+            return self.page({JobState.UNCLAIMED}, names, cursor, size).without(refused)
 
     def stats(self) -> BoardStats:
         with self._lock:

@@ -8,7 +8,7 @@ from itertools import islice
 from jobboard.backends import lifecycle
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.stored_job import StoredJob, draft, sequence_of
-from jobboard.backends.ordered import walk
+from jobboard.backends.ordered import SortedKeys, walk
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
@@ -45,12 +45,13 @@ class Jobs:
             # The whole batch is planned before anything changes, so that all or none are posted.
             plan = PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
             steps = [plan.step(new) for new in rows]
-            if all(outcome is not PostOutcome.TAKEN for outcome, _ in steps):
+            if not any(outcome.refuses_batch for outcome, _ in steps):
                 for new, (outcome, row) in zip(rows, steps, strict=True):
                     if outcome is PostOutcome.POSTED:
                         self._post(row, new, now)
                     elif outcome is PostOutcome.REPLACED:
                         self._replace(row, new, now)
+                store.lanes.look_all(now)
             return [Posted(outcome, row.copy()) for outcome, row in steps]
 
     def _post(self, row: StoredJob, new: NewJob, now: float) -> None:
@@ -93,18 +94,44 @@ class Jobs:
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         with self._lock:
             now = self._begin()
-            store = self._store
-            if None in store.paused:
-                return []
-            positions = list(islice(walk(store.unclaimed.orders(names, store.paused)), limit))
-            rows = [store.by_sequence[sequence_of(position)] for position in positions]
-            for row in rows:
-                self._claim(row, claim, now)
+            rows = self._claim_best(claim, names, limit, now)
+            if len(rows) < limit and self._store.lanes.may_exchange:
+                refused = self._store.refused()
+                if None not in refused:
+                    self._store.lanes.exchange(names, refused, limit - len(rows), now)
+                    rows += self._claim_best(claim, names, limit - len(rows), now)
             return [row.copy() for row in rows]
+
+    def _claim_best(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, now: float) -> list[StoredJob]:
+        """Claim up to ``limit`` of the best jobs; each round but the last one reaches the limit of another name."""
+        rows: list[StoredJob] = []
+        for _ in range(len(self._store.lanes.rules.names) + 1):
+            refused = self._store.refused()
+            if None in refused or len(rows) == limit:
+                break
+            found = self._best(self._store.unclaimed.orders(names, refused), limit - len(rows))
+            for row in found:
+                self._claim(row, claim, now)
+            rows += found
+        return rows
+
+    def _best(self, orders: list[SortedKeys[int]], count: int) -> list[StoredJob]:
+        """Return the best jobs, up to the one with which the limit of its name is reached."""
+        store = self._store
+        limits, room, rows = store.lanes.rules.names, dict[str, int](), list[StoredJob]()
+        for position in islice(walk(orders), count):
+            row = store.by_sequence[sequence_of(position)]
+            rows.append(row)
+            if limits and row.name in limits:
+                claimed = len(store.claimed.by_name.get(row.name, ()))
+                room[row.name] = room.get(row.name, limits[row.name] - claimed) - 1
+                if room[row.name] == 0:
+                    break
+        return rows
 
     def _claim(self, row: StoredJob, claim: ClaimRequest, now: float) -> None:
         store = self._store
-        change = lifecycle.claim(row, claim, now, store.last_token + 1, store.paused)
+        change = lifecycle.claim(row, claim, now, store.last_token + 1, store.refused())
         store.last_token += store.carry_out(row, change, now)
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
@@ -136,7 +163,10 @@ class Jobs:
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
-            return [self._store.change(end.fence.uuid, lifecycle.abandon, end, now) for end in ends]
+            return [self._store.change(end.fence.uuid, self._abandoned, end, now) for end in ends]
+
+    def _abandoned(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
+        return lifecycle.abandon(row, end, now, limit=self._store.lanes.limit_of(row))
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._lock:
@@ -148,15 +178,19 @@ class Jobs:
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         with self._lock:
             now = self._begin()
+            limit_of = self._store.lanes.limit_of
             return self._store.change(
-                uuid, lambda row, token, now: lifecycle.release(row, token, reason, now), token, now
+                uuid, lambda row, token, now: lifecycle.release(row, token, reason, now, limit_of(row)), token, now
             )
 
     def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
         with self._lock:
             now = self._begin()
+            limit_of = self._store.lanes.limit_of
             return [
-                self._store.change(uuid, lambda row, _, now: lifecycle.run_now(row, now, by, reason), uuid, now)
+                self._store.change(
+                    uuid, lambda row, _, now: lifecycle.run_now(row, now, by, reason, limit_of(row)), uuid, now
+                )
                 for uuid in uuids
             ]
 
@@ -171,6 +205,7 @@ class Jobs:
         if row is not None and change.told:
             self._store.move(row, None)
             self._store.carry_out(row, change, now)
+            self._store.lanes.look_all(now)
         return change.answer
 
     def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from jobboard.backends import roles
 from jobboard.backends.base import ENTITY_TTL
+from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.memory.audit import audit
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
-from jobboard.backends.rows import AuditFinding, Holder, Pause
+from jobboard.backends.memory.limits import Limits
+from jobboard.backends.rows import Pause
+from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 
@@ -15,7 +18,8 @@ from jobboard.validation import moment
 class Maintenance(roles.Maintenance):
     """Pauses are told as events; ``tidy`` deletes what nobody can see any more."""
 
-    def __init__(self, client: MemoryClient) -> None:
+    def __init__(self, client: MemoryClient, limits: Limits) -> None:
+        self._limits = limits
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
@@ -51,6 +55,7 @@ class Maintenance(roles.Maintenance):
             gone = [key for key, entity in entities.items() if time_left(entity, now) <= -ENTITY_TTL][: limit - count]
             for key in gone:
                 del entities[key]
+            sweep(self._limits, self._limits.all())
             return count + len(gone)
 
     def audit(self, repair: bool) -> list[AuditFinding]:

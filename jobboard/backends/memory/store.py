@@ -5,15 +5,17 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
-from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, admit, expire_or_promote
+from jobboard.backends.lanes import EXCHANGE_POLL
+from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
 from jobboard.backends.listeners import Listener
-from jobboard.backends.memory.stored_job import StoredJob, sequence_of
-from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, SortedKeys, next_ready
+from jobboard.backends.memory.lanes import Lanes
+from jobboard.backends.memory.stored_job import StoredJob
+from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, next_ready
 from jobboard.backends.rows import BookRow, EntityRow, Pause, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
@@ -58,9 +60,7 @@ class MemoryStore:
         self.delayed, self.blocked, self.unclaimed, self.claimed, self.complete, self.trashed = (
             PriorityIndex[int]() for _ in range(6)
         )
-        #: The BLOCKED jobs of each lane by their positions, and the sequences of the jobs that hold its slot.
-        self.blocked_of: defaultdict[str, SortedKeys[int]] = defaultdict(SortedKeys)
-        self.holders_of: defaultdict[str, set[int]] = defaultdict(set)
+        self.lanes = Lanes(self)
         #: (moment, sequence) of every row that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
@@ -98,10 +98,11 @@ class MemoryStore:
     def carry_out(self, row: StoredJob, change: Transition[Answer], now: float) -> Answer:
         """Let a row that was changed stand where its state says, write its history, tell of it, and return the answer.
 
-        A row that is COMPLETE stays readable for its retention, and is remembered for a while after that.
+        A row that is COMPLETE stays readable for its retention, and is remembered for a while after that. What follows
+        for lanes is done at the end of the step (``lanes.look_all``).
         """
         if change.told:
-            state = row.state
+            state, was_blocked = row.state, row.index is self.blocked
             if state is COMPLETE:
                 self._complete(row, change.retention, now)
             elif (index := self.index_of(state)) is not row.index:
@@ -115,16 +116,8 @@ class MemoryStore:
             if self.listeners:
                 self.tell_of(row, change.told)
             for following in change.follow:
-                self.admit(following.lane, now)
+                self.lanes.follow(following.lane, row, was_blocked)
         return change.answer
-
-    def admit(self, lane: str, now: float) -> None:
-        """Admit the first BLOCKED job of a lane whose slot is free."""
-        if not self.holders_of[lane] and (first := self.blocked_of[lane].first()) is not None:
-            row = self.by_sequence[sequence_of(first)]
-            self.carry_out(row, admit(row, now), now)
-        if not self.holders_of[lane] and not self.blocked_of[lane]:
-            del self.holders_of[lane], self.blocked_of[lane]
 
     def change(
         self,
@@ -136,7 +129,12 @@ class MemoryStore:
         """Let a rule of the lifecycle decide on a request about a job, and carry out what it decides."""
         row = self.rows.get(uuid)
         change = rule(row, request, now)
-        return change.answer if row is None else self.carry_out(row, change, now)
+        if row is None:
+            return change.answer
+        self.carry_out(row, change, now)
+        if change.follow:
+            self.lanes.look_all(now)
+        return change.answer
 
     def index_of(self, state: JobState) -> PriorityIndex[int]:
         """Return where the rows of this state stand."""
@@ -154,7 +152,10 @@ class MemoryStore:
         """Let a row stand in another index; the others follow, and waiters are notified."""
         if row.index is not None:
             row.index.remove(row.position, row.name)
-            self._leave_lane(row)
+            if row.ties is not None:
+                self.lanes.leave(row)
+            if row.index is self.claimed and self.lanes.rules.of_name(row.name) is not None:
+                self.notify(row.name, 0.0)
         if row.due is not None:
             self.timers.remove((row.due, row.sequence), row.name)
         row.index = index
@@ -162,26 +163,14 @@ class MemoryStore:
         if index is not None:
             row.rank()
             index.add(row.position, row.name)
-            self._enter_lane(row)
+            if row.ties is not None:
+                self.lanes.enter(row)
         if due is not None:
             self.timers.add((due, row.sequence), row.name)
         if row.key is not None:
             self._hold_key(row, row.key)
         if self.waiters and (due is not None or index is self.unclaimed):
             self.notify(row.name, due or 0.0)
-
-    def _enter_lane(self, row: StoredJob) -> None:
-        if row.ties is not None:
-            if row.index is self.blocked:
-                self.blocked_of[row.ties.lane].add(row.position)
-            elif row.index is self.unclaimed or row.index is self.claimed:
-                self.holders_of[row.ties.lane].add(row.sequence)
-
-    def _leave_lane(self, row: StoredJob) -> None:
-        if row.ties is not None:
-            if row.index is self.blocked:
-                self.blocked_of[row.ties.lane].remove(row.position)
-            self.holders_of[row.ties.lane].discard(row.sequence)
 
     def reschedule(self, row: StoredJob) -> None:
         """Follow a row whose moment has changed."""
@@ -243,15 +232,31 @@ class MemoryStore:
         timers = self.timers.whole
         while (first := timers.first()) is not None and first[0] <= now:
             row = self.by_sequence[first[1]]
-            self.carry_out(row, expire_or_promote(row, now), now)
+            self.carry_out(row, expire_or_promote(row, now, self.lanes.limit_of(row)), now)
+        self.lanes.look_all(now)
+        self.lanes.look_at_due(now)
         while self.retained and self.retained[0][0] <= now:
             over, sequence = heapq.heappop(self.retained)
             self.hide(self.by_sequence[sequence], over)
         return now
 
+    def refused(self) -> frozenset[str | None]:
+        """Return the names of which no job is granted now: the paused ones, and those whose limit is reached."""
+        claimed = self.claimed.by_name
+        full: set[str | None] = {
+            name for name, running in self.lanes.rules.names.items() if len(claimed.get(name, ())) >= running
+        }
+        return frozenset(full.union(self.paused))
+
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
-        return next_ready(self.unclaimed, self.timers, names, self.paused, now)
+        refused = self.refused()
+        moments = [next_ready(self.unclaimed, self.timers, names, refused, now)]
+        if None not in refused and self.lanes.by_name:
+            moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
+            if self.lanes.may_exchange and self.blocked.first(names, refused) is not None:
+                moments.append(now + EXCHANGE_POLL)
+        return min((at for at in moments if at is not None), default=None)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.findings import Migration
 from jobboard.backends.options import truth
 from jobboard.backends.redis import layout, program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
@@ -26,7 +27,6 @@ from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.schedules import Schedules
 from jobboard.backends.redis.topology import Topology
 from jobboard.backends.redis.waiting import Waiters
-from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind, JobEvent
@@ -46,7 +46,7 @@ class RedisBackend(Backend):
     #: At 15 to 20 microseconds a job on a quiet machine, a script of this many stays under 5 ms on a busy one too.
     capabilities = Capabilities(
         processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100,
-        ties=True,
+        ties=False,
     )  # fmt: skip
     options = {**OPTIONS, "db": database, "client": program_client.client}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jobboard.backends.findings import Migration
 from jobboard.backends.layout import STORED_LAYOUT, UPGRADING, check_layout, must_upgrade
 from jobboard.backends.redis.boards import layout_key
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.backends.rows import Migration
 
 
 def check(client: RedisClient, board: str) -> None:

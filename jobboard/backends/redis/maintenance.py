@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from jobboard.backends import roles
+from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import pack, pause_of, text_of
-from jobboard.backends.rows import AuditFinding, Holder, Pause
+from jobboard.backends.rows import Pause
 
 
 class Maintenance(roles.Maintenance):

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import BigInteger, case, cast, delete, exists, func, not_, select, update
 
+from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import problems_of_lanes
-from jobboard.backends.rows import AuditFinding
 from jobboard.backends.sql import lanes
 from jobboard.backends.sql.job_conditions import (
     BLOCKED,

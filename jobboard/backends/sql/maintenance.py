@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
-from jobboard.backends.rows import AuditFinding, Holder, JobRow, Pause, TrashOutcome, Verdict
+from jobboard.backends.findings import AuditFinding, Holder
+from jobboard.backends.rows import JobRow, Pause, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.claiming import paused_names

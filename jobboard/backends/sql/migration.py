@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from jobboard.backends.rows import Migration
+from jobboard.backends.findings import Migration
 from jobboard.backends.sql import admin_statements, schema
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.driver import Driver

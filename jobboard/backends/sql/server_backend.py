@@ -13,8 +13,8 @@ from sqlalchemy.engine import Engine
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities
+from jobboard.backends.findings import Migration
 from jobboard.backends.options import seconds, truth
-from jobboard.backends.rows import Migration
 from jobboard.backends.sql.backend import SqlBackend
 from jobboard.backends.sql.dialect import DEFAULT_PREFIX, TableNames, check_name
 from jobboard.backends.sql.driver import LOCK_TIMEOUT, Driver
@@ -66,7 +66,7 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         largest_batch=1000,
         largest_step=1000,
         transactions=True,
-        ties=True,
+        ties=False,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "engine": check_engine,

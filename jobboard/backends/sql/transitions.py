@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission, lifecycle
 from jobboard.backends.lanes import HOLDS_SLOT
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements, journal_statements, lanes
@@ -227,5 +227,5 @@ def _look_at_lanes(transaction: Transaction, jobs: Iterable[JobRow]) -> list[Job
         if not is_known:
             unknown.append(job)
         if admitted is not None:
-            save(transaction, [(admitted, lifecycle.admit(admitted, transaction.now))])
+            save(transaction, [(admitted, admission.admit(admitted, transaction.now))])
     return unknown

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from jobboard.backends.findings import AuditFinding
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lifecycle import expire
-from jobboard.backends.rows import AuditFinding
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection

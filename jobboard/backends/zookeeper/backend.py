@@ -11,11 +11,11 @@ from kazoo.client import KazooClient, KazooState
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.findings import Migration
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import forward_roles, join_jobs
-from jobboard.backends.rows import Migration
 from jobboard.backends.timelimit import time_limit
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.audit import Auditor
@@ -65,7 +65,7 @@ class ZooKeeperBackend(Backend):
     scheme = "zookeeper"
     #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
     capabilities = Capabilities(
-        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=True
+        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=False
     )
     options = OPTIONS
 

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobboard.backends import roles
+from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.kv.codec import LIST, MAX_HISTORY_REASON, TEXT_OR_NONE, WHOLE, Kind, check_kinds, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
-from jobboard.backends.rows import AuditFinding, Holder, Pause
+from jobboard.backends.rows import Pause
 from jobboard.backends.zookeeper.audit import Auditor
 from jobboard.backends.zookeeper.books import Books
 from jobboard.backends.zookeeper.change_log import ChangeLogReader

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from jobboard.backends.admission import admit
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.kv.codec import (
     BYTES,
@@ -31,7 +32,7 @@ from jobboard.backends.kv.codec import (
     ties_of,
     unpack,
 )
-from jobboard.backends.lifecycle import admit, expire, expire_or_promote, is_due
+from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.warn_once import warn_once

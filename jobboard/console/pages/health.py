@@ -10,7 +10,7 @@ from importlib import metadata
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.findings import AuditFinding
 from jobboard.board import client_of
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import Page, View

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jobboard.backends.rows import AuditFinding
+from jobboard.backends.findings import AuditFinding
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound
 from jobboard.job import Job

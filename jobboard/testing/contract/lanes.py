@@ -1,7 +1,4 @@
-"""Lanes: of the jobs that are tied to one, at most one is claimable or claimed, and the others that are due wait.
-
-Nothing public gives a posting ties; these cases hand them to the backend.
-"""
+"""Lanes of one slot: of the jobs of one, at most one is claimable or claimed, and the others that are due wait."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from jobboard.backends.rows import Ties
 from jobboard.board import JobBoard
 from jobboard.errors import NotFound, UnclaimableJob
 from jobboard.events import JobEvent
@@ -23,7 +19,7 @@ from jobboard.testing.contract.waiting import Waiting
 from jobboard.testing.deadline import DEADLINE, eventually
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness
-from jobboard.types import Priority
+from jobboard.types import IfExistsName, Priority
 
 _BLOCKED, _UNCLAIMED, _DELAYED = JobState.BLOCKED, JobState.UNCLAIMED, JobState.DELAYED
 
@@ -37,16 +33,17 @@ def post_tied(
     name: str = "resize",
     details: dict[str, Any] | None = None,
     key: str | None = None,
-    if_exists: str = "raise",
+    if_exists: IfExistsName = "raise",
     priority: Priority = JobPriority.NORMAL,
     delay: float | None = None,
     most: int | None = None,
 ) -> Job:
     """Post a job that is tied to a lane."""
-    new, _ = board._new_job(name, details, None, priority, key, if_exists, None, delay, None, most)
-    new.ties = Ties(lane)
-    (posted,) = board._backend.jobs.post([new])
-    return board.get(posted.row.uuid)
+    return board.get(
+        board.post(
+            name, details, lane=lane, key=key, if_exists=if_exists, priority=priority, delay=delay, max_attempts=most
+        ).uuid
+    )
 
 
 def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
@@ -97,6 +94,7 @@ class LaneCases(Case):
 
     @pytest.fixture
     def sound_lanes(self, board: JobBoard) -> Iterator[None]:
+        board.limits.set(lane="tenant:*", running=1)
         yield
         assert board.audit() == []
 
@@ -139,7 +137,7 @@ class LaneCases(Case):
     def test_a_job_that_comes_back_at_once_keeps_the_slot(
         self, board: JobBoard, end: Callable[[JobBoard, Job], object]
     ) -> None:
-        first, second = post_tied(board), post_tied(board, priority="high")
+        first, second = post_tied(board), post_tied(board)
         end(board, claim_one(board))
         assert states_of(board, first, second) == [_UNCLAIMED, _BLOCKED]
         assert uuids_of(drain(board)) == uuids_of([first, second])
@@ -161,17 +159,22 @@ class LaneCases(Case):
 
     @of_lanes
     def test_jobs_are_admitted_by_priority_and_then_as_they_became_due(self, board: JobBoard) -> None:
-        holder, low, late = post_tied(board), post_tied(board, priority="low"), post_tied(board, delay=SHORT)
+        post_tied(board)
+        holder = claim_one(board)
+        low, late = post_tied(board, priority="low"), post_tied(board, delay=SHORT)
         eventually(lambda: states_of(board, late) == [_BLOCKED])
         last, high = post_tied(board), post_tied(board, priority="high")
-        assert uuids_of(drain(board)) == uuids_of([holder, high, late, last, low])
+        board.consume(holder, "alice")
+        assert uuids_of(drain(board)) == uuids_of([high, late, last, low])
 
     @of_lanes
     def test_another_priority_is_another_turn(self, board: JobBoard) -> None:
         holder, second, third = (post_tied(board) for _ in range(3))
+        claimed = claim_one(board)
         board.reprioritize(third, "high")
-        assert states_of(board, holder, second, third) == [_UNCLAIMED, _BLOCKED, _BLOCKED]
-        assert uuids_of(drain(board)) == uuids_of([holder, third, second])
+        assert states_of(board, holder, second, third) == [JobState.CLAIMED, _BLOCKED, _BLOCKED]
+        board.consume(claimed, "alice")
+        assert uuids_of(drain(board)) == uuids_of([third, second])
 
     @of_lanes
     def test_an_admitted_job_stands_behind_what_can_be_claimed(self, board: JobBoard) -> None:
@@ -190,7 +193,7 @@ class LaneCases(Case):
     @of_lanes
     def test_a_job_that_comes_back_after_a_delay_does_not_pass_those_that_waited(self, board: JobBoard) -> None:
         """Nothing reads or changes the board between the end of its claim and that of its delay."""
-        first, second = post_tied(board, priority="high"), post_tied(board)
+        first, second = post_tied(board), post_tied(board)
         board.abandon(claim_one(board), "alice", delay=SHORT)
         until = board._backend.now() + SHORT
         eventually(lambda: board._backend.now() > until)
@@ -228,7 +231,7 @@ class LaneCases(Case):
         holder, second = post_tied(board), post_tied(board, key="cat.png")
         assert board.find("resize", "cat.png") == second
         assert post_tied(board, key="cat.png", if_exists="keep") == second
-        assert post_tied(board, key="cat.png", if_exists="replace", priority="high") == second
+        assert post_tied(board, key="cat.png", if_exists="replace", details={"a": 1}) == second
         assert states_of(board, holder, second) == [_UNCLAIMED, _BLOCKED]
 
     @of_lanes
@@ -273,10 +276,10 @@ class LaneCases(Case):
         board.subscribe(events.append)
         post_tied(board)
         second = post_tied(board)
-        assert [str(line.kind) for line in second.history] == ["POSTED"]
+        assert [str(line.kind) for line in second.history] == ["POSTED", "BLOCKED"]
         board.consume(claim_one(board), "alice")
-        assert [str(line.kind) for line in board.get(second.uuid).history] == ["POSTED", "DUE"]
-        eventually(lambda: [str(e.kind) for e in events if e.uuid == second.uuid] == ["POSTED", "DUE"])
+        assert [str(line.kind) for line in board.get(second.uuid).history] == ["POSTED", "BLOCKED", "ADMITTED"]
+        eventually(lambda: [str(e.kind) for e in events if e.uuid == second.uuid] == ["POSTED", "BLOCKED", "ADMITTED"])
 
     @of_lanes
     def test_no_two_workers_have_jobs_of_one_lane(self, harness: Harness, board: JobBoard) -> None:

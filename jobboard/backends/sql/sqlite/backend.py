@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities, Waiter
-from jobboard.backends.rows import Migration
+from jobboard.backends.findings import Migration
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
@@ -64,7 +64,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         largest_batch=1000,
         largest_step=1000,
         transactions=True,
-        ties=True,
+        ties=False,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,

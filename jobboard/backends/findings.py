@@ -1,0 +1,44 @@
+"""What an operator learns of a store across the seam: faults of records, what holds back old rows, migrations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """A record that contradicts itself or another; ``uuid`` is None when it concerns no single job."""
+
+    uuid: str | None
+    problem: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Something that keeps a store from deleting old rows, which it then reads again and again.
+
+    :ivar name: by which the store knows it.
+    :ivar holder: what it is, and whose.
+    :ivar held: what it holds back, in the store's word.
+    :ivar end: the command that ends it.
+    :ivar seconds: for how long; None if the store does not tell.
+    """
+
+    name: str
+    holder: str
+    held: str
+    end: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A store's schema: the version that was found, None if there was nothing, and the one it has now.
+
+    ``mended`` names the sequences that were behind their rows.
+    """
+
+    found: str | None
+    now: str
+    mended: tuple[str, ...] = ()

@@ -1,0 +1,91 @@
+"""The limits of a board, as its stores keep them: which one holds for a lane or a name, and how each is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from jobboard.backends.lane_rows import LimitRow
+from jobboard.limit import Limit, Rate, prefix_of
+from jobboard.validation import moment
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimit:
+    """What holds for one lane; ``running`` None: any number of its jobs."""
+
+    running: int | None = None
+    is_strict: bool = False
+    rate: Rate | None = None
+
+
+UNLIMITED = LaneLimit()
+
+
+def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
+    """Return what holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case."""
+    is_paused = any(limit is not None and limit.paused for limit in (exact, of_prefix))
+    limit = next((each for each in (exact, of_prefix) if each is not None and _says_more_than_pause(each)), None)
+    if limit is None:
+        return LaneLimit(0) if is_paused else UNLIMITED
+    return LaneLimit(0 if is_paused else limit.running, limit.order == "strict", limit.rate)
+
+
+def _says_more_than_pause(limit: Limit) -> bool:
+    return limit.running is not None or limit.rate is not None or limit.order == "strict"
+
+
+class Rules:
+    """All limits of a board, by what they are of."""
+
+    def __init__(self, rows: Iterable[LimitRow]) -> None:
+        limits = [row.limit for row in rows]
+        self._lanes = {limit.lane: limit for limit in limits if limit.lane is not None}
+        #: How many jobs of each limited name may be claimed at a time.
+        self.names = {
+            limit.name: limit.running for limit in limits if limit.name is not None and limit.running is not None
+        }
+
+    def of_lane(self, lane: str) -> LaneLimit:
+        """Return what holds for a lane: two look-ups, however many limits there are."""
+        if not self._lanes:
+            return UNLIMITED
+        prefix = prefix_of(lane)
+        return lane_limit(self._lanes.get(lane), None if prefix is None else self._lanes.get(prefix))
+
+    def of_name(self, name: str) -> int | None:
+        """Return how many jobs of a name may be claimed at a time; None: any number."""
+        return self.names.get(name)
+
+
+def pack_limit(row: LimitRow) -> bytes:
+    """Return a limit as stores keep it, without the name or pattern that it is of."""
+    limit = row.limit
+    rate = None if limit.rate is None else [limit.rate.count, limit.rate.per, limit.rate.burst]
+    at = None if limit.at is None else limit.at.timestamp()
+    data: bytes = msgpack.packb(
+        {
+            "running": limit.running, "rate": rate, "order": limit.order, "paused": limit.paused, "by": limit.by,
+            "reason": limit.reason, "at": at, "version": row.version, "pending": row.is_pending,
+        }
+    )  # fmt: skip
+    return data
+
+
+def unpack_limit(scope: str, pattern: str, data: bytes) -> LimitRow:
+    """Read a limit that :func:`pack_limit` has made; raises ``ValueError`` if it is none."""
+    try:
+        fields: dict[str, Any] = msgpack.unpackb(data)
+        rate, at = fields["rate"], fields["at"]
+        limit = Limit(
+            name=pattern if scope == "name" else None, lane=pattern if scope == "lane" else None,
+            running=fields["running"], rate=None if rate is None else Rate(*rate),
+            order="strict" if fields["order"] == "strict" else "free", paused=bool(fields["paused"]),
+            by=fields["by"], reason=fields["reason"], at=None if at is None else moment(at),
+        )  # fmt: skip
+        return LimitRow(limit, str(fields["version"]), bool(fields["pending"]))
+    except (KeyError, TypeError, ValueError, msgpack.UnpackException) as error:
+        raise ValueError(f"the limit of the {scope} {pattern!r} can't be decoded: {error}") from error

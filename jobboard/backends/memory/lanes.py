@@ -1,0 +1,214 @@
+"""The lanes of a store: which jobs of each hold its slots, and which wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain, islice, takewhile
+from typing import TYPE_CHECKING
+
+from jobboard.backends import admission
+from jobboard.backends.lane_rows import LaneRow, LimitRow
+from jobboard.backends.lanes import MAX_EXCHANGES, MAX_MOVES, LanePlan, LaneView, is_retrying, plan
+from jobboard.backends.lifecycle import BLOCKED, CLAIMED, UNCLAIMED
+from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules
+from jobboard.backends.memory.stored_job import StoredJob, sequence_of
+from jobboard.backends.ordered import PriorityIndex, SortedKeys
+
+if TYPE_CHECKING:
+    from jobboard.backends.memory.store import MemoryStore
+
+
+class Lane:
+    """The jobs of a lane, by their positions or sequences; and what is kept of its rate."""
+
+    __slots__ = ("blocked", "claimable", "claimed", "look_at", "next_at", "retrying")
+
+    def __init__(self) -> None:
+        self.blocked: PriorityIndex[int] = PriorityIndex()
+        self.claimable: PriorityIndex[int] = PriorityIndex()
+        self.claimed: set[int] = set()
+        self.retrying: set[int] = set()
+        self.next_at = 0.0
+        self.look_at: float | None = None
+
+    def row(self, name: str, rows: dict[int, StoredJob]) -> LaneRow:
+        first = self.blocked.whole.first()
+        oldest = None if first is None else rows[sequence_of(first)].place
+        return LaneRow(name, len(self.claimed), len(self.claimable), len(self.retrying), len(self.blocked), oldest)
+
+
+class Lanes:
+    """All lanes that have live jobs, or a rate to keep; under the store's lock."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.by_name: dict[str, Lane] = {}
+        #: (moment, lane) of every lane that is looked at by time.
+        self.timers: SortedKeys[tuple[float, str]] = SortedKeys()
+        self.limits: dict[tuple[str, str], LimitRow] = {}
+        self.rules = Rules(())
+        self._open: dict[str, None] = {}
+        self._joined: list[StoredJob] = []
+        #: The lanes that have both claimable and BLOCKED jobs.
+        self._mixed: SortedKeys[str] = SortedKeys()
+        self._last_exchange = ""
+
+    # -- indexes ---------------------------------------------------------------------------------------------------
+
+    def enter(self, row: StoredJob) -> None:
+        """Let a job that stands in another index now stand in that of its lane."""
+        if row.ties is None or not self._store.is_live(row):
+            return
+        lane = self.by_name.get(row.ties.lane)
+        if lane is None:
+            lane = self.by_name[row.ties.lane] = Lane()
+        if row.state is BLOCKED:
+            lane.blocked.add(row.position, row.name)
+        elif row.state is UNCLAIMED:
+            lane.claimable.add(row.position, row.name)
+        elif row.state is CLAIMED:
+            lane.claimed.add(row.sequence)
+        elif is_retrying(row):
+            lane.retrying.add(row.sequence)
+        self._sort_mixed(row.ties.lane, lane)
+
+    def leave(self, row: StoredJob) -> None:
+        """Forget where a job stood in its lane, before it stands elsewhere."""
+        lane = None if row.ties is None else self.by_name.get(row.ties.lane)
+        if row.ties is None or lane is None:
+            return
+        for index, state in ((lane.blocked, self._store.blocked), (lane.claimable, self._store.unclaimed)):
+            if row.index is state:
+                index.remove(row.position, row.name)
+        lane.claimed.discard(row.sequence)
+        lane.retrying.discard(row.sequence)
+        self._sort_mixed(row.ties.lane, lane)
+
+    def _sort_mixed(self, name: str, lane: Lane) -> None:
+        is_mixed = len(lane.blocked) > 0 and len(lane.claimable) > 0
+        if is_mixed != (name in self._mixed):
+            if is_mixed:
+                self._mixed.add(name)
+            else:
+                self._mixed.remove(name)
+
+    def clear(self) -> None:
+        """Forget where jobs stand; what is kept of rates stays."""
+        for lane in self.by_name.values():
+            lane.blocked.clear()
+            lane.claimable.clear()
+            lane.claimed.clear()
+            lane.retrying.clear()
+        self._mixed = SortedKeys()
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def limit_of(self, row: StoredJob | None) -> LaneLimit:
+        """Return what holds for the lane of a job."""
+        return UNLIMITED if row is None or row.ties is None else self.rules.of_lane(row.ties.lane)
+
+    def follow(self, lane: str, row: StoredJob, was_blocked: bool) -> None:
+        """Let the next look see a lane, and a job of it that has changed."""
+        self._open[lane] = None
+        if row.state is BLOCKED and not was_blocked:
+            self._joined.append(row)
+
+    def look_all(self, now: float) -> None:
+        """Look at the lanes of the jobs that a step has changed; then at those whose time has come."""
+        if self._open:
+            lanes, joined = self._open, {row.uuid: row for row in self._joined}
+            self._open, self._joined = {}, []
+            for lane in lanes:
+                self._look(lane, now, joined)
+            for row in joined.values():
+                if row.state is BLOCKED:
+                    self._store.carry_out(row, admission.wait_for_lane(row, now), now)
+
+    def look_at_due(self, now: float) -> None:
+        """Look at the lanes whose time has come, once each."""
+        for _, name in list(takewhile(lambda timer: timer[0] <= now, self.timers)):
+            self._look(name, now, {})
+
+    def look(self, name: str, now: float) -> bool:
+        """Look at a lane; return whether another look is needed at once."""
+        self._look(name, now, {})
+        lane = self.by_name.get(name)
+        return lane is not None and lane.look_at is not None and lane.look_at <= now
+
+    def _look(self, name: str, now: float, joined: dict[str, StoredJob]) -> None:
+        lane = self.by_name.get(name)
+        if lane is None:
+            return
+        limit = self.rules.of_lane(name)
+        steps = plan(self._view(lane, limit), limit, now)
+        self._carry_out(steps, now, joined)
+        lane.next_at = steps.next_at
+        self._set_timer(name, lane, steps.look_at)
+        if not (len(lane.blocked) or len(lane.claimable) or lane.claimed or lane.retrying) and lane.next_at <= now:
+            self._set_timer(name, lane, None)
+            del self.by_name[name]
+
+    def _view(self, lane: Lane, limit: LaneLimit) -> LaneView[StoredJob]:
+        held = len(lane.claimed) + (len(lane.retrying) if limit.is_strict else 0)
+        last = self._rows(islice(reversed(lane.claimable.whole), MAX_MOVES))
+        return LaneView(
+            held, len(lane.claimable), last, self._rows(islice(lane.blocked.whole, MAX_MOVES + 1)), lane.next_at
+        )
+
+    def _rows(self, positions: Iterable[int]) -> list[StoredJob]:
+        return [self._store.by_sequence[sequence_of(position)] for position in positions]
+
+    def _carry_out(self, steps: LanePlan[StoredJob], now: float, joined: dict[str, StoredJob]) -> None:
+        store = self._store
+        for row in steps.withdraw:
+            store.carry_out(row, admission.withdraw(row, now), now)
+        for row in steps.admit:
+            if row.uuid in joined:
+                admission.admit_at_once(row)
+                store.move(row, store.unclaimed)
+            else:
+                store.carry_out(row, admission.admit(row, now), now)
+
+    def _set_timer(self, name: str, lane: Lane, at: float | None) -> None:
+        if at != lane.look_at:
+            if lane.look_at is not None:
+                self.timers.remove((lane.look_at, name))
+            if at is not None:
+                self.timers.add((at, name))
+                self._store.notify(None, at)
+            lane.look_at = at
+
+    # -- exchanges -------------------------------------------------------------------------------------------------
+
+    def exchange(self, names: frozenset[str] | None, refused: frozenset[str | None], most: int, now: float) -> None:
+        """Let up to ``most`` blocked jobs that somebody asks for have the slots of claimable ones that it can't claim.
+
+        Looks at ``MAX_EXCHANGES`` lanes; the next call goes on behind them.
+
+        :param refused: the names of which no job is granted now.
+        """
+        count = min(MAX_EXCHANGES, len(self._mixed))
+        for name in list(islice(chain(self._mixed.after(self._last_exchange), self._mixed), count)):
+            self._last_exchange = name
+            if most <= 0:
+                return
+            most -= self._exchange(name, names, refused, most, now)
+
+    @property
+    def may_exchange(self) -> bool:
+        """Whether a lane has both claimable and BLOCKED jobs."""
+        return len(self._mixed) > 0
+
+    def _exchange(
+        self, name: str, names: frozenset[str] | None, refused: frozenset[str | None], most: int, now: float
+    ) -> int:
+        """Exchange jobs of one lane, and return how many; a strict lane keeps its order."""
+        lane = self.by_name[name]
+        if self.rules.of_lane(name).is_strict:
+            return 0
+        asked = sorted(position for order in lane.blocked.orders(names, refused) for position in islice(order, most))
+        kept = {position for order in lane.claimable.orders(names, refused) for position in order}
+        stuck = [position for position in islice(lane.claimable.whole, len(kept) + most) if position not in kept]
+        pairs = list(zip(self._rows(reversed(stuck)), self._rows(asked[:most]), strict=False))
+        self._carry_out(LanePlan([row for row, _ in pairs], [row for _, row in pairs]), now, {})
+        return len(pairs)
