@@ -54,7 +54,7 @@ class JobReader:
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         with self._lock:
             self._begin()
-            refused = self._store.refused()
+            refused = frozenset(self._store.refused())
             if None in refused:
                 return Page([], None)
             return self.page({JobState.UNCLAIMED}, names, cursor, size).without(refused)

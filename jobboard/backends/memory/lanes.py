@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -180,7 +180,7 @@ class Lanes:
 
     # -- exchanges -------------------------------------------------------------------------------------------------
 
-    def exchange(self, names: frozenset[str] | None, refused: frozenset[str | None], most: int, now: float) -> None:
+    def exchange(self, names: frozenset[str] | None, refused: Collection[str | None], most: int, now: float) -> None:
         """Let up to ``most`` blocked jobs that somebody asks for have the slots of claimable ones that it can't claim.
 
         Looks at ``MAX_EXCHANGES`` lanes; the next call goes on behind them.
@@ -200,7 +200,7 @@ class Lanes:
         return len(self._mixed) > 0
 
     def _exchange(
-        self, name: str, names: frozenset[str] | None, refused: frozenset[str | None], most: int, now: float
+        self, name: str, names: frozenset[str] | None, refused: Collection[str | None], most: int, now: float
     ) -> int:
         """Exchange jobs of one lane, and return how many; a strict lane keeps its order."""
         lane = self.by_name[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -240,13 +240,12 @@ class MemoryStore:
             self.hide(self.by_sequence[sequence], over)
         return now
 
-    def refused(self) -> frozenset[str | None]:
+    def refused(self) -> Collection[str | None]:
         """Return the names of which no job is granted now: the paused ones, and those whose limit is reached."""
-        claimed = self.claimed.by_name
-        full: set[str | None] = {
-            name for name, running in self.lanes.rules.names.items() if len(claimed.get(name, ())) >= running
-        }
-        return frozenset(full.union(self.paused))
+        limits, claimed = self.lanes.rules.names, self.claimed.by_name
+        if not limits:
+            return self.paused
+        return {*self.paused, *(name for name, running in limits.items() if len(claimed.get(name, ())) >= running)}
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
