@@ -10,8 +10,8 @@ from jobboard.backends.limit_store import LimitStore
 #: How many lanes one request looks at, at most.
 LANES_PER_LOOK = 100
 
-#: How many looks a sweep takes at a lane at most; the next sweep goes on.
-MAX_LOOKS = 10_000
+#: How many requests a sweep makes for one limit at most, some ten million lanes; the next sweep begins anew.
+MAX_REQUESTS = 100_000
 
 
 def sweep(store: LimitStore, rows: Iterable[LimitRow]) -> None:
@@ -20,19 +20,20 @@ def sweep(store: LimitStore, rows: Iterable[LimitRow]) -> None:
     Each lane is looked at until it is as its limit says, in requests of at most 100 lanes.
     """
     for row in rows:
-        if row.is_pending and row.limit.lane is not None:
-            _sweep_lanes(store, row.limit.lane)
+        if row.is_pending and row.limit.lane is not None and _sweep_lanes(store, row.limit.lane):
             store.finish(row)
 
 
-def _sweep_lanes(store: LimitStore, pattern: str) -> None:
-    cursor: object | None = None
-    is_first = True
-    while is_first or cursor is not None:
-        is_first = False
-        page = store.lanes(pattern, cursor, LANES_PER_LOOK)
-        lanes, cursor = page.lanes, page.cursor
-        for _ in range(MAX_LOOKS):
-            lanes = store.look(lanes) if lanes else []
-            if not lanes:
-                break
+def _sweep_lanes(store: LimitStore, pattern: str) -> bool:
+    """Look at the lanes of a pattern; return whether all of them are as their limit says."""
+    page = store.lanes(pattern, None, LANES_PER_LOOK)
+    lanes = page.lanes
+    for _ in range(MAX_REQUESTS):
+        if lanes:
+            lanes = store.look(lanes)
+        elif page.cursor is None:
+            return True
+        else:
+            page = store.lanes(pattern, page.cursor, LANES_PER_LOOK)
+            lanes = page.lanes
+    return False
