@@ -21,7 +21,7 @@ FILE = "jobboard.toml"
 VARIABLE = "JOBBOARD_CONFIG"
 
 _VARIABLE_IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\$")
-_TOP, _OWN = ("default", "defaults", "boards"), ("uri", "name", "handlers")
+_TOP, _OWN = ("default", "defaults", "boards", "limits"), ("uri", "name", "handlers")
 
 
 @dataclass(frozen=True, slots=True)

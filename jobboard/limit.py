@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from jobboard.types import LaneOrder, Seconds
@@ -153,3 +153,31 @@ def check_running(value: object) -> int:
     if isinstance(value, float) and math.isnan(value):
         raise ValueError("running must be a whole number, not NaN")
     return check_count("running", value, 0, MAX_RUNNING)
+
+
+def check_target(name: object, lane: object) -> Limit:
+    """Return an empty limit of this name, or of this lane or prefix.
+
+    :raises ValueError: both or none are given, or what is given can't be one. :raises TypeError: it is no text.
+    """
+    if (name is None) == (lane is None):
+        raise ValueError("give name or lane, one of both")
+    return Limit(name=check_text("name", name)) if name is not None else Limit(lane=check_pattern(lane))
+
+
+def check_limit(name: object, lane: object, running: object, rate: object, order: object) -> Limit:
+    """Return a limit if a board can keep one of these.
+
+    :raises ValueError: it says nothing, or something that can't be kept; says what. :raises TypeError: likewise.
+    """
+    target = check_target(name, lane)
+    if order != "free" and order != "strict":
+        raise ValueError(f'order must be "free" or "strict", not {order!r}')
+    if rate is not None and not isinstance(rate, Rate):
+        raise TypeError(f"rate must be a Rate, not {type(rate).__name__}")
+    if name is not None and (rate is not None or order == "strict"):
+        raise ValueError("a rate and a strict order are of lanes; post the jobs with a lane, and limit that")
+    if running is None and rate is None and order == "free":
+        raise ValueError("the limit says nothing: give running, rate, or order; remove() removes one")
+    known = None if running is None else check_running(running)
+    return replace(target, running=known, rate=rate, order=order)

@@ -11,9 +11,9 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import sweep
 from jobboard.client import BackendClient
 from jobboard.errors import BoardUnavailable, NotSupported
-from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_pattern, check_running, prefix_of
+from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_limit, check_target, prefix_of
 from jobboard.types import LaneOrder
-from jobboard.validation import check_count, check_operator, check_text, moment, new_uuid
+from jobboard.validation import check_count, check_operator, moment, new_uuid
 
 #: How often a change is made again, because another client has changed the same limit meanwhile.
 _MAX_RETRIES = 20
@@ -60,7 +60,7 @@ class Limits:
         :raises ValueError: the limit says nothing, or something that can't be kept; says what.
         :raises NotSupported: this kind of store has no limits.
         """
-        wanted = _check_limit(name, lane, running, rate, order)
+        wanted = check_limit(name, lane, running, rate, order)
 
         def change(old: Limit) -> Limit:
             return replace(wanted, paused=old.paused)
@@ -76,7 +76,7 @@ class Limits:
 
         :returns: whether there was one.
         """
-        target = _check_target(name, lane)
+        target = check_target(name, lane)
         is_there = self.get(name=name, lane=lane) is not None
         if is_there:
             self._change(target, lambda old: replace(target, paused=old.paused), by, reason)
@@ -84,7 +84,7 @@ class Limits:
 
     def get(self, *, name: str | None = None, lane: str | None = None) -> Limit | None:
         """Return the limit of exactly this name, lane or prefix; None if there is none."""
-        target = _check_target(name, lane)
+        target = check_target(name, lane)
         return next((limit for limit in self if (limit.name, limit.lane) == (target.name, target.lane)), None)
 
     def of(self, lane: str) -> Limit | None:
@@ -120,7 +120,7 @@ class Limits:
 
     def _pause(self, lane: str, is_paused: bool, by: str | None, reason: str | None) -> None:
         """Pause a lane or a prefix, or end its pause; the first pause's ``by`` and ``reason`` stay."""
-        target = _check_target(None, lane)
+        target = check_target(None, lane)
         old = self.get(lane=lane)
         if (old is not None and old.paused) != is_paused:
             self._change(target, lambda old: replace(old, paused=is_paused), by, reason)
@@ -147,26 +147,6 @@ class Limits:
                 self._client.call(sweep, self._backend.limits, [row])
                 return limit
         raise BoardUnavailable(f"other clients change the limit of {key[0]} {key[1]!r} all the time; try again")
-
-
-def _check_target(name: str | None, lane: str | None) -> Limit:
-    if (name is None) == (lane is None):
-        raise ValueError("give name or lane, one of both")
-    return Limit(name=check_text("name", name)) if name is not None else Limit(lane=check_pattern(lane))
-
-
-def _check_limit(name: str | None, lane: str | None, running: int | None, rate: Rate | None, order: LaneOrder) -> Limit:
-    target = _check_target(name, lane)
-    if order not in ("free", "strict"):
-        raise ValueError(f'order must be "free" or "strict", not {order!r}')
-    if rate is not None and not isinstance(rate, Rate):
-        raise TypeError(f"rate must be a Rate, not {type(rate).__name__}")
-    if name is not None and (rate is not None or order == "strict"):
-        raise ValueError("a rate and a strict order are of lanes; post the jobs with a lane, and limit that")
-    if running is None and rate is None and order == "free":
-        raise ValueError("the limit says nothing: give running, rate, or order; remove() removes one")
-    known = None if running is None else check_running(running)
-    return replace(target, running=known, rate=rate, order=order)
 
 
 def _limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
