@@ -268,7 +268,7 @@ def test_a_job_of_a_newer_format_is_left_alone(
     others = board.post_many([Posting("resize") for _ in range(3)])
     path = path_of(board, newer.uuid)
     fields = msgpack.unpackb(operator.get(path)[0])
-    raw = msgpack.packb([2, {"all": "new"}, *fields[2:], "more"])
+    raw = msgpack.packb([3, {"all": "new"}, *fields[2:], "more"])
     operator.set(path, raw)
     caplog.set_level(logging.WARNING, "jobboard")
     for reader in (board, harness.board(board.name)):
@@ -284,7 +284,7 @@ def test_a_job_of_a_newer_format_is_left_alone(
     assert list(board.wait(0)) == []
     assert operator.get(path)[0] == raw
     assert [line.message.split(",")[0] for line in caplog.records if "newer" in line.message] == [
-        "jobs of format 2 are left to newer clients"
+        "jobs of format 3 are left to newer clients"
     ]
     # A client that can read it finds all of it.
     fields[0] = 1

@@ -75,13 +75,14 @@ def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
 
 def pack_ties(ties: Ties) -> dict[str, Any]:
     """Return ties as a part of a record."""
-    return {"lane": ties.lane}
+    return {"lane": ties.lane} if ties.since is None else {"lane": ties.lane, "since": ties.since}
 
 
 def ties_of(part: dict[str, Any]) -> Ties:
     """Read ties; raises ``ValueError`` if they are none."""
-    check_kinds(map(part.get, ("lane",)), (TEXT,))
-    return Ties(part["lane"])
+    lane, since = part.get("lane"), part.get("since")
+    check_kinds([lane, since], [TEXT, NUMBER_OR_NONE])
+    return Ties(str(lane), since)
 
 
 def _list_of(data: bytes) -> list[Any]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from jobboard.backends import lifecycle
+from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -50,6 +51,9 @@ class JobStorage(Protocol[Row]):
 
     def abandon(self, row: Row | None, end: Abandonment, now: float, /) -> Transition[ClaimAnswer]:
         """Decide on the return of a job as :func:`lifecycle.abandon`."""
+
+    def limit_of(self, row: Row | None, /) -> LaneLimit:
+        """Return what holds for the lane of a job, as the write makes sure of."""
 
     def is_key_taken(self, row: Row, /) -> bool:
         """Whether another live job has the key of this one; if not, the write makes sure that it is still so."""
@@ -98,10 +102,16 @@ class JobChanges(Generic[Row]):
         return self._of_each(uuids, partial(lifecycle.cancel, by=by, reason=reason))
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        return self._of_each([uuid], partial(lifecycle.release, token=token, reason=reason))[0]
+        def decide(row: Row | None, now: float) -> Transition[Verdict]:
+            return lifecycle.release(row, token, reason, now, self._storage.limit_of(row))
+
+        return self._of_each([uuid], decide)[0]
 
     def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
-        return self._of_each(uuids, partial(lifecycle.run_now, by=by, reason=reason))
+        def decide(row: Row | None, now: float) -> Transition[Verdict]:
+            return lifecycle.run_now(row, now, by, reason, self._storage.limit_of(row))
+
+        return self._of_each(uuids, decide)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         return self._of_each(uuids, partial(lifecycle.reprioritize, priority=priority, by=by, reason=reason))

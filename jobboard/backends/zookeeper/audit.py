@@ -55,10 +55,11 @@ class Auditor:
         reader: JobReader,
         transactions: Transactions,
         jobs: ReadModifyWrite,
+        lanes: LaneAuditor,
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._transactions, self._jobs = change_log, reader, transactions, jobs
-        self._lanes = LaneAuditor(connection, layout, clock, transactions, jobs)
+        self._lanes = lanes
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         suspects = self._suspects()
@@ -81,7 +82,7 @@ class Auditor:
         return [
             *self._of_jobs(jobs),
             *self._of_keys(jobs, newer),
-            *self._lanes.suspects(jobs, newer),
+            *self._lanes.suspects(jobs),
             # Jobs of a newer format may have blobs, too.
             *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
         ]

@@ -27,12 +27,18 @@ from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
 from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lane_audit import LaneAuditor
+from jobboard.backends.zookeeper.lane_limits import LaneLimits
+from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.lanes import Lanes
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.limits import Limits
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.maintenance import Maintenance
+from jobboard.backends.zookeeper.name_guards import NameGuards
 from jobboard.backends.zookeeper.notifier import ChangeNotifier
 from jobboard.backends.zookeeper.options import OPTIONS, access, client_settings
+from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.reading import BoardReader
@@ -103,27 +109,36 @@ class ZooKeeperBackend(Backend):
         reader = JobReader(connection, layout, sessions)
         change_log = ChangeLogReader(connection, layout, sessions, listing, reader)
         transactions = Transactions(connection, layout, change_log, clock)
-        lanes = Lanes(connection, layout, listing, change_log, reader)
+        limits = LaneLimits(connection, layout, listing)
+        lanes = Lanes(layout, clock, listing, change_log, reader, limits)
+        looks = LaneLooks(listing, transactions, limits, lanes)
         jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held, lanes)
         entities = Entities(connection, layout, clock, sessions)
-        upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities)
-        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs)
+        upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities, looks)
+        lane_auditor = LaneAuditor(connection, layout, clock, listing, reader, transactions, limits, looks)
+        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs, lane_auditor)
         books = Books(connection, layout, transactions, jobs)
-        maintenance = Maintenance(connection, layout, transactions, listing, change_log, upkeep, auditor, books)
+        pauses, guards = Pauses(connection, layout, transactions), NameGuards(connection, layout, listing, change_log)
+        board_limits = Limits(connection, layout, clock, listing, transactions, jobs, upkeep, pauses, limits, looks)
+        maintenance = Maintenance(connection, upkeep, auditor, books, pauses, board_limits)
         self._seen = seen = dict[str, StoredJob]()
-        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, maintenance, seen)
+        claimer = Claimer(layout, clock, sessions, transactions, jobs, held, guards, upkeep, seen)
         poster = Poster(connection, layout, clock, reader, transactions, jobs, lanes)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
+        self._limits, self._guards = limits, guards
         self._change_log = change_log
         self._creation = BoardCreation(connection, layout, sessions, reader)
         changes = JobChanges(jobs)
         renewals = Renewals(connection, sessions, changes, held)
-        self._selection = ClaimSelection(connection, layout, clock, listing, change_log, reader, claimer, upkeep)
+        self._selection = ClaimSelection(
+            connection, layout, clock, listing, change_log, reader, claimer, upkeep, guards, looks
+        )
         board_reader = BoardReader(connection, layout, clock, listing, change_log, reader, jobs, upkeep, seen)
         schedules = Schedules(connection, layout, clock, listing, change_log, transactions, poster)
         self._in_roles = {
             "jobs": join_jobs(poster, renewals, changes, claimer, self._selection, board_reader),
             "schedules": schedules,
+            "limits": board_limits,
             "entities": entities,
             "books": books,
             "maintenance": maintenance,
@@ -214,6 +229,8 @@ class ZooKeeperBackend(Backend):
         """Learn from kazoo's thread how the connection is; must not block."""
         if state != KazooState.CONNECTED:
             self._held.doubt()
+            self._limits.clear()
+            self._guards.forget()
             self._seen.clear()
         if state == KazooState.LOST:
             self._may_be_missing = True

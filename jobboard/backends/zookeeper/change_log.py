@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from jobboard.backends.locks import lock_within
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
-from jobboard.backends.zookeeper.codec import decode_schedule, paused_names, posting_in
+from jobboard.backends.zookeeper.codec import decode_guard, decode_schedule, name_rules, posting_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.kazoo_internals import Pending
@@ -50,11 +50,13 @@ class _Look(NamedTuple):
 class _Question(NamedTuple):
     """What a look asks, with the numbers of the changes that are read by guess.
 
-    ``deletions`` is how many times jobs had been deleted, at least. ``pending`` is what the answer will be in if it was
+    ``before`` is how many znodes are read ahead of the log. ``deletions`` is how many times jobs had been deleted, at
+    least. ``pending`` is what the answer will be in if it was
     asked ahead, when ``looks`` looks had been taken.
     """
 
     first: int
+    before: int
     guessed: list[int]
     deletions: int
     request: MultiRead
@@ -92,9 +94,8 @@ class ChangeLogReader:
         self._own: dict[int, LoggedChange] = {}
         #: How many changes of others to expect at a look; 0 as long as there are none.
         self._guess = 0
-        #: The versions of the znodes ``ready`` and ``paused``, as far as they are known.
+        #: The version of the znode ``ready``, as far as it is known.
         self.ready_version: int | None = None
-        self.paused_version = 0
         #: The job that was posted last, if ``ready`` shows it.
         self.posting: PostedJob | None = None
         #: How many looks were taken, and one that was asked ahead.
@@ -148,11 +149,14 @@ class ChangeLogReader:
         asked, self._asked = self._asked, None
         self.refresh(asked=asked)
 
-    def refresh(self, also: Sequence[str] = (), asked: _Question | None = None) -> list[Data | None]:
-        """Catch up with the board, and return what is under the paths of ``also`` at that moment.
+    def refresh(
+        self, also: Sequence[str] = (), asked: _Question | None = None, before: Sequence[str] = ()
+    ) -> list[Data | None]:
+        """Catch up with the board, and return what is under the paths of ``before`` and ``also`` at that moment.
 
         The first time it lists the whole board.
 
+        :param before: is read ahead of the log, so that the listing knows at least what had happened by then.
         :param asked: what was asked ahead; it is of no use if another look was taken since.
         """
         # Another thread may wait for an answer that does not come, and longer than this one can.
@@ -165,7 +169,7 @@ class ChangeLogReader:
                     self._load()
                 if self._next is not None:
                     if asked is None or asked.looks != self._looks:
-                        asked = self._question(self._next, also)
+                        asked = self._question(self._next, also, before)
                     look = self._look(asked)
                     if look is not None and self._advance(look.first, look.log.creations, look.guessed):
                         self._learn_ready(look.ready)
@@ -182,16 +186,18 @@ class ChangeLogReader:
         if self.ready_version is None or stat.version > self.ready_version:
             self.ready_version = stat.version
 
-    def _question(self, first: int, also: Sequence[str]) -> _Question:
+    def _question(self, first: int, also: Sequence[str], before: Sequence[str] = ()) -> _Question:
         guessed = [number for number in range(first, first + self._guess) if number not in self._own]
         request, layout = self._connection.new_read(), self._layout
-        for path in (self.path, layout.sessions, layout.paused, layout.ready, *also, *map(self._path_of, guessed)):
+        fixed = (self.path, layout.sessions, layout.paused, layout.ready)
+        for path in (*before, *fixed, *also, *map(self._path_of, guessed)):
             request.get(path)
-        return _Question(first, guessed, self._reader.deletions, request)
+        return _Question(first, len(before), guessed, self._reader.deletions, request)
 
     def _look(self, question: _Question) -> _Look | None:
         self._looks += 1
-        log, sessions, paused, ready, *found = self._connection.read(question.request, sent=question.pending)
+        answer = self._connection.read(question.request, sent=question.pending)
+        before, (log, sessions, paused, ready, *found) = answer[: question.before], answer[question.before :]
         if log is None or sessions is None or paused is None or ready is None:
             self._find_log()
             return None
@@ -203,15 +209,13 @@ class ChangeLogReader:
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         known = {number: data for number, data in changes.items() if data is not None}
-        return _Look(question.first, log.stat, ready.stat, known, found[:also])
+        return _Look(question.first, log.stat, ready.stat, known, [*before, *found[:also]])
 
     def _learn_paused(self, paused: Data) -> None:
-        names = paused_names(paused, self._layout.paused)
+        rules = name_rules(paused, self._layout.paused)
         with self._listing.lock:
-            self.paused_version = paused.stat.version
-            resumed = self._listing.paused - names
-            self._listing.paused = names
-            for name in resumed:
+            before, self._listing.rules = self._listing.closed, rules
+            for name in before - self._listing.closed:
                 self._listing.notify(name, 0.0)
 
     def _advance(self, first: int, head: int, guessed: dict[int, Data]) -> bool:
@@ -282,6 +286,8 @@ class ChangeLogReader:
                 self._listing.schedules.put(id, next_at, change.zxid)
             else:
                 self._listing.schedules.drop(id, change.zxid)
+        for guard in change.guards:
+            self._listing.put_guard(guard, change.zxid)
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
@@ -292,7 +298,8 @@ class ChangeLogReader:
         request.get(self.path)
         request.children(self._layout.jobs)
         request.children(self._layout.schedules)
-        log, jobs, schedules = self._connection.read(request)
+        request.children(self._layout.lanes)
+        log, jobs, schedules, lanes = self._connection.read(request)
         if log is None or jobs is None:
             self._find_log()
             return
@@ -304,6 +311,11 @@ class ChangeLogReader:
         for path, data in self._in_buckets(self._layout.schedules, schedules or ()):
             with self._listing.lock:
                 self._listing.schedules.put(unquote(last_part(path)), decode_schedule(data.data)[1], data.stat.mzxid)
+        for _, data in self._in_buckets(self._layout.lanes, lanes or ()):
+            guard = decode_guard(data.data)
+            if guard is not None:
+                with self._listing.lock:
+                    self._listing.put_guard(guard.listed, data.stat.mzxid)
         with self._listing.lock:
             self._next = log.stat.creations
 

@@ -21,6 +21,7 @@ from jobboard.backends.kv.codec import (
     unpack,
 )
 from jobboard.backends.zookeeper.codec import check_moments
+from jobboard.backends.zookeeper.lane_index import ListedGuard
 from jobboard.backends.zookeeper.stored_job import PLACE_BITS, THIS, StoredJob, sequence_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
@@ -36,7 +37,7 @@ class Listed(NamedTuple):
 
     ``place`` is the moment at which the job became due: :data:`THIS` stands for that of the transaction.
     ``due`` is the moment at which it must be looked at: a delay is over, a claim ends, a completed record is hidden.
-    ``lane`` is that for which a BLOCKED job waits.
+    ``lane`` is that of a live job with ties, ``was_claimed`` says that it was claimed before, or is.
     """
 
     uuid: str
@@ -48,12 +49,14 @@ class Listed(NamedTuple):
     presence: str | None
     place: float
     lane: str | None = None
+    was_claimed: bool = False
 
 
 def listed(job: StoredJob) -> Listed:
-    lane = job.ties.lane if job.ties is not None and job.state is JobState.BLOCKED else None
-    due = _due_of(job)
-    return Listed(job.uuid, job.name, job.priority, job.sequence, job.state, due, job.presence, job.place, lane)
+    item = Listed(job.uuid, job.name, job.priority, job.sequence, job.state, _due_of(job), job.presence, job.place)
+    if job.ties is None or not job.is_live:
+        return item
+    return item._replace(lane=job.ties.lane, was_claimed=job.token != 0)
 
 
 def _due_of(job: StoredJob) -> float | None:
@@ -79,6 +82,7 @@ class Change:
     deleted: list[str] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
     schedules: list[ListedSchedule] = field(default_factory=list)
+    guards: list[ListedGuard] = field(default_factory=list)
     #: About how many bytes it will be.
     size: int = 0
 
@@ -112,12 +116,17 @@ class Change:
         return pack(
             [
                 [
-                    (uuid, name, priority, _parts_of(sequence), state.value, *rest, *([] if lane is None else [lane]))
-                    for uuid, name, priority, sequence, state, *rest, lane in self.items
+                    (
+                        *(item.uuid, item.name, item.priority, _parts_of(item.sequence), item.state.value),
+                        *(item.due, item.presence, item.place),
+                        *([] if item.lane is None else [item.lane, item.was_claimed]),
+                    )
+                    for item in self.items
                 ],
                 self.deleted,
                 [(kind.value, *rest) for kind, *rest in self.told],
                 self.schedules,
+                *([self.guards] if self.guards else []),
             ]
         )
 
@@ -137,6 +146,7 @@ class LoggedChange(NamedTuple):
     deleted: list[str]
     told: list[Event]
     schedules: list[ListedSchedule]
+    guards: list[ListedGuard]
 
     def events(self) -> Iterable[JobEvent]:
         at = moment(self.milliseconds / 1000)
@@ -153,24 +163,29 @@ def logged(change: Change, number: int, zxid: int, milliseconds: int) -> LoggedC
         )
         for item in change.items
     ]
-    return LoggedChange(number, zxid, milliseconds, items, change.deleted, change.told, change.schedules)
+    return LoggedChange(number, zxid, milliseconds, items, change.deleted, change.told, change.schedules, change.guards)
 
 
 _ITEM: list[Kind] = [TEXT, TEXT, WHOLE, WHOLE | LIST, TEXT, NUMBER_OR_NONE, TEXT_OR_NONE, NUMBER]
 _EVENT: list[Kind] = [TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, TEXT_OR_NONE]
 _SCHEDULE: list[Kind] = [TEXT, FLAG, NUMBER_OR_NONE]
+_GUARD = _SCHEDULE
 
 
 def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> LoggedChange:
     """Return what stands in the log; raises ``ValueError`` if it is damaged."""
     try:
-        items, deleted, told, schedules = unpack(data)
+        items, deleted, told, schedules, *more = unpack(data)
+        guards = [ListedGuard(*guard) for guard in more[0]] if more else []
         check_kinds(deleted, [TEXT] * len(deleted))
         for event in told:
             check_kinds(event, _EVENT)
         for schedule in schedules:
             check_kinds(schedule, _SCHEDULE)
             check_moments(schedule[2])
+        for guard in guards:
+            check_kinds(guard, _GUARD)
+            check_moments(guard.look_at)
         return LoggedChange(
             number,
             zxid,
@@ -179,6 +194,7 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
             deleted,
             [(_KINDS[kind], *rest) for kind, *rest in told],
             [tuple(schedule) for schedule in schedules],
+            guards,
         )
     except (TypeError, IndexError, KeyError) as error:
         raise ValueError(f"not a change: {error}") from None
@@ -188,7 +204,7 @@ def _decoded_item(item: list[Any], zxid: int, at: float) -> Listed:
     if len(item) == len(_ITEM) - 1:
         # Of layout 1.
         item = [*item, THIS]
-    check_kinds(item, [*_ITEM, TEXT][: max(len(item), len(_ITEM))])
+    check_kinds(item, _ITEM if len(item) == len(_ITEM) else [*_ITEM, TEXT, FLAG])
     uuid, name, priority, parts, state, due, presence, place, *lane = item
     check_moments(due, place)
     sequence = sequence_of(*(parts if isinstance(parts, list) else (zxid, parts)))

@@ -13,12 +13,15 @@ from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claiming import Claimer
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Item, Listing
+from jobboard.backends.zookeeper.name_guards import NameGuards
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode_read, size_of
-from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Conflict
+from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
@@ -50,9 +53,12 @@ class ClaimSelection:
         reader: JobReader,
         claimer: Claimer,
         upkeep: Upkeep,
+        guards: NameGuards,
+        looks: LaneLooks,
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._claimer, self._upkeep = change_log, reader, claimer, upkeep
+        self._guards, self._looks = guards, looks
         #: A claim chooses among this many times the wanted number of jobs; the claims in a row without a lost race; and
         #: the moment of the last lost race.
         self._width, self._won, self._lost_at = 1, 0, 0.0
@@ -74,6 +80,8 @@ class ClaimSelection:
         # After a lost reply, those that are claimed by now are found again by their claim id.
         with after_a_change(lambda: found):
             self._find(claim, names, limit, found)
+            if len(found) < limit and self._looks.exchange(names, limit - len(found)):
+                self._find(claim, names, limit, found)
         found.sort(key=lambda job: (-job.priority, job.place, job.sequence))
         return [job.copy() for job in found]
 
@@ -133,9 +141,10 @@ class ClaimSelection:
         """Catch up with the board, and read in the same request what will probably be chosen."""
         with self._listing.lock:
             items = self._listing.ready(names, self._width * wanted if wanted == 1 else wanted)
+            limited = self._listing.room(names)
         uuids = [item.uuid for item in items if item.uuid not in self._ahead]
         deletions = self._reader.deletions
-        found = self._change_log.refresh([self._layout.job(uuid) for uuid in uuids])
+        found = self._guards.catch_up(limited, [self._layout.job(uuid) for uuid in uuids])
         return {uuid: (data, deletions) for uuid, data in zip(uuids, found, strict=True) if data is not None}
 
     def _choose(self, names: frozenset[str] | None, wanted: int, thread: int) -> list[Item]:
@@ -166,7 +175,7 @@ class ClaimSelection:
             return False
         for part in _in_parts(jobs):
             try:
-                self._claimer.claim_all(part, claim, self._change_log.paused_version, ready)
+                self._claimer.claim_all(part, claim, self._guards.known_rules(), ready)
             except Conflict as conflict:
                 self._note_conflict(conflict, is_race=ready is None)
                 return False

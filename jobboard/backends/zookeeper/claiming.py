@@ -9,13 +9,16 @@ from jobboard.backends import lifecycle
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.rows import ClaimAnswer, ClaimRequest, Extension, Fence, JobRow, Verdict
+from jobboard.backends.zookeeper.codec import NameRules
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.maintenance import Maintenance
+from jobboard.backends.zookeeper.name_guards import NameGuards
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import THIS, StoredJob
-from jobboard.backends.zookeeper.transactions import Conflict, Transactions
+from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -36,39 +39,56 @@ class Claimer:
         transactions: Transactions,
         jobs: ReadModifyWrite,
         held: HeldJobs,
-        maintenance: Maintenance,
+        guards: NameGuards,
+        upkeep: Upkeep,
         seen: dict[str, StoredJob],
     ) -> None:
         self._layout, self._clock, self._sessions, self._transactions = layout, clock, sessions, transactions
-        self._jobs, self._held, self._maintenance, self._seen = jobs, held, maintenance, seen
+        self._jobs, self._held, self._guards, self._seen = jobs, held, guards, seen
+        self._upkeep = upkeep
 
     def claim(self, uuid: str, request: ClaimRequest) -> JobRow | None:
-        # The transaction makes sure that the job and the pauses are still as this client saw them last.
-        job, pauses = self._seen.pop(uuid, None), self._maintenance.known_paused()
+        # The transaction makes sure that the job, the pauses and the limits are still as this client saw them last.
+        job, rules, has_looked = self._seen.pop(uuid, None), self._guards.known_rules(), False
         for _ in range(MAX_RETRIES):
             if job is None:
                 (job,) = self._jobs.current([uuid])
             if job is None or job.is_hidden(self._clock.now()):
                 return None
-            if job.state is JobState.UNCLAIMED and not lifecycle.is_claimable(job, pauses.names):
-                pauses = self._maintenance.read_paused()
-            if not lifecycle.is_claimable(job, pauses.names):
+            if job.state is JobState.UNCLAIMED and not has_looked and not self._may_claim(job, rules):
+                rules, has_looked = self._look(job), True
+            if not self._may_claim(job, rules):
                 return job.copy()
             try:
-                self.claim_all([job], request, pauses.version)
+                self.claim_all([job], request, rules)
                 return job.copy()
             except Conflict as conflict:
+                has_looked = not conflict.path.startswith(self._layout.jobs)
+                if has_looked:
+                    rules = self._look(job)
                 job = None
-                if conflict.path == self._layout.paused:
-                    pauses = self._maintenance.read_paused()
         raise BoardUnavailable("others change this job faster than this client can")
 
+    def _may_claim(self, job: StoredJob, rules: NameRules) -> bool:
+        return lifecycle.is_claimable(job, rules.paused) and (
+            job.name not in rules.running or self._guards.has_room(job.name)
+        )
+
+    def _look(self, job: StoredJob) -> NameRules:
+        """Return what claims ask for; if this job's name is limited, catch up and end the claims that are over."""
+        rules = self._guards.read_rules()
+        if job.name not in rules.running:
+            return rules
+        self._guards.catch_up([job.name])
+        self._upkeep.expire_and_promote()
+        return self._guards.known_rules()
+
     def claim_all(
-        self, jobs: Sequence[StoredJob], request: ClaimRequest, paused: int, ready: int | None = None
+        self, jobs: Sequence[StoredJob], request: ClaimRequest, rules: NameRules, ready: int | None = None
     ) -> None:
         """Claim these jobs, all or none; raises :class:`Conflict` if something has changed.
 
-        :param paused: the version of the pauses; a pause since then keeps the claim from happening.
+        :param rules: the pauses and limits; a change of them since then keeps the claim from happening.
         :param ready: the version of what counts the jobs that became claimable, if nothing may have been added.
         """
         presence = self._sessions.mine()
@@ -76,7 +96,8 @@ class Claimer:
         transaction = self._transactions.begin()
         self._transactions.check_not_deleted(transaction, jobs)
         transaction.check(self._layout.session(presence))
-        transaction.check(self._layout.paused, paused)
+        transaction.check(self._layout.paused, rules.version)
+        limited = self._guards.add(transaction, {job.name for job in jobs}, rules)
         if ready is not None:
             transaction.check(self._layout.ready, ready)
         for job in jobs:
@@ -89,7 +110,10 @@ class Claimer:
             if conflict.path == self._layout.session(presence):
                 # It was deleted by hand, or the session has ended and kazoo does not know yet.
                 self._sessions.give_up()
+            if conflict.path.startswith(self._layout.names):
+                self._guards.forget(limited)
             raise
+        self._guards.learn_own(limited)
         for job in jobs:
             self._held.put(job.uuid, job)
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from jobboard.backends.kv.codec import (
     BYTES,
+    FLAG,
     LIST,
+    MAP,
     NUMBER_OR_NONE,
     TEXT,
     TEXT_OR_NONE,
+    WHOLE,
     check_kinds,
     items_of,
     pack,
     unpack,
 )
+from jobboard.backends.limits import pack_limit, unpack_limit
+from jobboard.backends.lane_rows import LimitRow
+from jobboard.backends.zookeeper.lane_index import ListedGuard
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.errors import BoardUnavailable
 
@@ -49,6 +55,45 @@ def posting_in(ready: Data) -> tuple[str, Data] | None:
     return uuid, Data(record, Stat(zxid, zxid, at, at, 0, 0, 0, 0, len(record), 0, zxid))
 
 
+class Guard(NamedTuple):
+    """What the guard of a lane holds: the moment of the next admission by its rate, and that of the next look."""
+
+    lane: str
+    next_at: float | None = None
+    look_at: float | None = None
+
+    def pack(self) -> bytes:
+        return pack([self.lane, self.next_at, self.look_at])
+
+    @property
+    def listed(self) -> ListedGuard:
+        return ListedGuard(self.lane, True, self.look_at)
+
+
+def decode_guard(data: bytes) -> Guard | None:
+    """Return what a guard holds; None if it is damaged."""
+    try:
+        (lane, next_at, look_at), _ = items_of(data, [TEXT, NUMBER_OR_NONE, NUMBER_OR_NONE])
+        check_moments(next_at, look_at)
+        return Guard(lane, next_at, look_at)
+    except ValueError:
+        return None
+
+
+def encode_limit(row: LimitRow) -> bytes:
+    """Return what the znode of a limit holds."""
+    return pack([*row.key, pack_limit(row)])
+
+
+def decode_limit(data: bytes) -> LimitRow | None:
+    """Return a limit; None if it is damaged."""
+    try:
+        (scope, pattern, packed), _ = items_of(data, [TEXT, TEXT, BYTES])
+        return unpack_limit(scope, pattern, packed)
+    except ValueError:
+        return None
+
+
 def check_moments(*moments: float | None) -> None:
     """Raise ``ValueError`` if one of these moments is out of range."""
     for moment in moments:
@@ -79,12 +124,38 @@ def decode_schedule(data: bytes) -> tuple[str, float | None, bytes]:
         return _DAMAGED, None, data
 
 
-def paused_names(found: Data, path: str) -> frozenset[str | None]:
-    """Return the paused names; raises :class:`BoardUnavailable` if it is unknown what may be claimed."""
+class NameRules(NamedTuple):
+    """What every claim asks for.
+
+    ``paused`` are the paused names, None the whole board; ``running`` is how many claims a limited name may have.
+    ``has_lanes``: a limit of a lane was set at some time. ``version`` is that of the znode, which every change of a
+    limit sets, too.
+    """
+
+    paused: frozenset[str | None] = frozenset()
+    running: Mapping[str, int] = {}
+    has_lanes: bool = False
+    version: int = 0
+
+    def pack(self) -> bytes:
+        """Return what the znode holds: the paused names alone, as long as nothing else was ever set."""
+        paused = sorted(self.paused, key=str)
+        if not self.running and not self.has_lanes:
+            return pack(paused)
+        return pack({"paused": paused, "running": dict(self.running), "has_lanes": self.has_lanes})
+
+
+def name_rules(found: Data, path: str) -> NameRules:
+    """Return what claims ask for; raises :class:`BoardUnavailable` if it is unknown what may be claimed."""
     try:
-        names = unpack(found.data) if found.data else []
-        check_kinds([names], [LIST])
-        check_kinds(names, [TEXT_OR_NONE] * len(names))
-        return frozenset(names)
+        stored: Any = unpack(found.data) if found.data else []
+        if type(stored) is list:
+            stored = {"paused": stored, "running": {}, "has_lanes": False}
+        check_kinds([stored], [MAP])
+        paused, running, has_lanes = map(stored.get, ("paused", "running", "has_lanes"))
+        check_kinds([paused, running, has_lanes], [LIST, MAP, FLAG])
+        check_kinds(paused, [TEXT_OR_NONE] * len(paused))
+        check_kinds([*running, *running.values()], [TEXT] * len(running) + [WHOLE] * len(running))
+        return NameRules(frozenset(paused), running, has_lanes, found.stat.version)
     except ValueError as error:
         raise BoardUnavailable(f"{path} is damaged: {error}; delete it and connect again") from None

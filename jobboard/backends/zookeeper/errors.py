@@ -58,3 +58,13 @@ def from_kazoo(where: str, error: Exception) -> BoardUnavailable:
     if isinstance(error, exceptions.KazooException) and isinstance(code, int):
         return refused(where, code)
     return no_reply(where, text)
+
+
+class Conflict(Exception):
+    """Another client was faster, and nothing was changed; ``path`` is what was not as expected."""
+
+    def __init__(self, path: str, code: int) -> None:
+        super().__init__(path, code)
+        self.path, self.code = path, code
+        #: Whether it was to be removed along with a job's change, and was removed by hand before.
+        self.is_gone = False

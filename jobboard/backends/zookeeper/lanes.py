@@ -1,105 +1,261 @@
-"""Reads lanes: which job holds the slot of each, and which ones wait for it.
+"""Looks at lanes: what a step makes of them, beside the changes of its own jobs.
 
-The znode of a slot is there while a job holds it, and has a child for each job that waits. So the server itself refuses
-to free a slot for which a job waits, and to let a job wait for one that is free.
+A step that changes a limited lane sets its guard, which was read before the log. So the listing, by which the lane is
+looked at, knows everything that had happened to the lane when its guard was as the step expects it. What limits there
+are is checked too: nothing of a lane is written under a limit that is another one by now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
-from jobboard.backends.kv.lanes import Lane
-from jobboard.backends.lifecycle import BLOCKED
+from jobboard.backends import admission
+from jobboard.backends.kv.clock import ServerClock
+from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
+from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
+from jobboard.backends.limits import LaneLimit
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
-from jobboard.backends.zookeeper.codec import uuid_in
-from jobboard.backends.zookeeper.connection import MAX_READS, Connection
+from jobboard.backends.zookeeper.changes import listed
+from jobboard.backends.zookeeper.codec import Guard, decode_guard
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
-from jobboard.backends.zookeeper.layout import Layout, last_part
-from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.stored_job import Newer, StoredJob
-from jobboard.errors import BoardUnavailable
+from jobboard.backends.zookeeper.lane_index import Part, part_of
+from jobboard.backends.zookeeper.lane_limits import KnownLimits, LaneLimits
+from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.listing import Listing, last_place, place_of
+from jobboard.backends.zookeeper.requests import BAD_VERSION
+from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.states import JobState
 
 
-class VersionedLane(Lane[StoredJob]):
-    """A lane, and the znode of its slot as it was read.
+class Candidate(NamedTuple):
+    """A job that a look may move; ``job`` is it if the step changes it anyway, else it is still to be read."""
 
-    :ivar held_by: the uuid of the job that held the slot then.
+    place: int
+    priority: int
+    token: int
+    uuid: str
+    job: StoredJob | None = None
+
+
+@dataclass(slots=True)
+class LaneStep:
+    """A lane in a step: its limit, as of a version of ``paused``, and what its guard is to hold.
+
+    ``deletions`` is how many times anything had been deleted before the guard was read: a guard that is deleted and
+    made again has the same versions. ``version`` is that of the guard, which held ``stored``; None if there is none.
+    ``moved`` are jobs that the look admits or withdraws, but for those that the step changes anyway.
     """
 
-    def __init__(self, path: str, slot: Data | None, blocked: Iterable[StoredJob]) -> None:
-        self.path, self.version = path, -1 if slot is None else slot.stat.version
-        self.held_by = None if slot is None else uuid_in(slot)
-        super().__init__(self.held_by, blocked, rank_in_lane)
+    text: str
+    limit: LaneLimit
+    rules: int
+    deletions: int
+    is_guarded: bool = False
+    version: int | None = None
+    stored: Guard | None = None
+    guard: Guard | None = None
+    must_look_again: bool = False
+    moved: list[StoredJob] = field(default_factory=list)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a look at it is to be written, if no job of it is."""
+        before = self.stored or Guard(self.text)
+        return bool(self.moved) or (self.guard is not None and self.guard != before)
 
 
-def rank_in_lane(job: StoredJob) -> tuple[int, float, int]:
-    """Return where a job stands in its lane; one that is not posted yet comes behind those that are."""
-    return -job.priority, job.place if job.zxid else float("inf"), job.sequence
+def is_limited(limit: LaneLimit) -> bool:
+    return limit.running is not None or limit.rate is not None
+
+
+#: A lane, what a look at it does, and its jobs that the step changes.
+_Planned = tuple[LaneStep, LanePlan[Candidate], Sequence[StoredJob]]
 
 
 class Lanes:
-    """Reads slots in the request that catches up with the board, and in another one the jobs that may be admitted."""
+    """Reads guards in the request that catches up with the board, and in another one the jobs that a look moves."""
 
     def __init__(
-        self, connection: Connection, layout: Layout, listing: Listing, change_log: ChangeLogReader, reader: JobReader
+        self,
+        layout: Layout,
+        clock: ServerClock,
+        listing: Listing,
+        change_log: ChangeLogReader,
+        reader: JobReader,
+        limits: LaneLimits,
     ) -> None:
-        self._connection, self._layout, self._listing = connection, layout, listing
-        self._change_log, self._reader = change_log, reader
+        self._layout, self._clock, self._listing = layout, clock, listing
+        self._change_log, self._reader, self._limits = change_log, reader, limits
 
-    def read(self, lanes: Iterable[str], leaving: Collection[str], count: int = 1) -> dict[str, VersionedLane]:
-        """Read lanes, each with the first ``count`` jobs that wait for it if its slot may become free.
+    def limit(self, jobs: Iterable[StoredJob | None]) -> KnownLimits | None:
+        """Tell jobs with ties the limits of their lanes, and return those; None if no job has ties."""
+        tied = [(job, job.ties.lane) for job in jobs if job is not None and job.ties is not None]
+        if not tied:
+            return None
+        known = self._limits.of({lane for _, lane in tied})
+        for job, lane in tied:
+            job.limit = known.by_lane[lane]
+        return known
 
-        :param leaving: the jobs that may give their slots away.
+    def look(self, known: KnownLimits, changed: Mapping[str, Sequence[StoredJob]]) -> list[LaneStep]:
+        """Look at lanes after these changes of their jobs, and carry out on the jobs what each look does.
+
+        :param changed: none of a lane: the look is the step.
+        :raises Conflict: a job is not as the listing has it.
         """
-        names = list(dict.fromkeys(lanes))
-        if not names:
-            return {}
-        slots = dict(zip(names, self._change_log.refresh(list(map(self._layout.slot, names))), strict=True))
+        lanes = [LaneStep(lane, known.by_lane[lane], known.version, self._reader.deletions) for lane in changed]
         with self._listing.lock:
-            listed = {
-                lane: self._listing.waiting(lane, count)
-                for lane, slot in slots.items()
-                if slot is None or uuid_in(slot) in leaving
-            }
-        jobs = self._jobs([uuid for uuids in listed.values() for uuid in uuids])
-        read = {}
-        for lane, slot in slots.items():
-            uuids = listed.get(lane, [])
-            waiting = [job for uuid in uuids if (job := jobs[uuid]) is not None and _waits_for(job, lane)]
-            if lane in listed and not waiting and slot is not None and slot.stat.numChildren:
-                waiting = self._read_children(lane)
-            read[lane] = VersionedLane(self._layout.slot(lane), slot, waiting)
-        return read
-
-    def _jobs(self, uuids: list[str]) -> dict[str, StoredJob | None]:
-        """Read jobs, and correct the listing by them."""
-        found = dict(zip(uuids, self._reader.read_jobs(uuids), strict=True)) if uuids else {}
-        for uuid, job in found.items():
-            self._change_log.correct(uuid, job)
-        return found
-
-    def _read_children(self, lane: str) -> list[StoredJob]:
-        """Return the jobs that wait for a lane by its slot's znode, and delete the children that are of no such job."""
-        children = self._connection.children([self._layout.slot(lane)])
-        uuids = list(map(last_part, children))[:MAX_READS]
-        waiting = []
-        for uuid, job in zip(uuids, self._reader.read(uuids), strict=True):
-            if isinstance(job, Newer):
-                raise BoardUnavailable(
-                    f"job {uuid} waits for its lane and is of format {job.format}; upgrade this client"
-                )
-            if isinstance(job, StoredJob) and _waits_for(job, lane):
-                self._change_log.correct(uuid, job)
-                waiting.append(job)
+            for lane in lanes:
+                lane.is_guarded = is_limited(lane.limit) or self._listing.lanes.has_timer(lane.text)
+        looked = []
+        for lane in lanes:
+            if lane.is_guarded or not changed[lane.text]:
+                looked.append(lane)
                 continue
-            deletion = self._connection.new_write()
-            if isinstance(job, StoredJob):
-                deletion.check(self._layout.job(uuid), job.version)
-            deletion.delete(self._layout.waiting(lane, uuid))
-            self._connection.write(deletion)
-        return sorted(waiting, key=rank_in_lane)
+            for job in changed[lane.text]:
+                # Without a limit nobody waits: those that do are left to whoever has removed the limit.
+                if job.state is BLOCKED:
+                    self._admit(job)
+        self._read_guards(looked)
+        self._move([self._plan(lane, changed[lane.text]) for lane in looked])
+        return lanes
+
+    def exchange(
+        self, known: KnownLimits, lanes: Sequence[str], names: frozenset[str] | None, most: int
+    ) -> list[LaneStep]:
+        """Let up to ``most`` BLOCKED jobs of these names have the slots of jobs that can't be claimed under them.
+
+        A strict lane keeps its order.
+
+        :raises Conflict: a job is not as the listing has it.
+        """
+        limits = known.by_lane
+        free = [lane for lane in lanes if is_limited(limits[lane]) and not limits[lane].is_strict]
+        steps = [LaneStep(lane, limits[lane], known.version, self._reader.deletions, is_guarded=True) for lane in free]
+        self._read_guards(steps)
+        planned = list[_Planned]()
+        for lane in steps:
+            plan = self._exchanges(lane.text, names, most)
+            if plan.admit:
+                lane.guard = lane.stored or Guard(lane.text)
+                planned.append((lane, plan, ()))
+                most -= len(plan.admit)
+        self._move(planned)
+        return [lane for lane, _, _ in planned]
+
+    def _exchanges(self, lane: str, names: frozenset[str] | None, most: int) -> LanePlan[Candidate]:
+        with self._listing.lock:
+            closed, index = self._listing.closed, self._listing.lanes
+            asked = self._candidates(index.places_of(lane, Part.BLOCKED, names, closed), (), most)
+            wanted = set(index.places_of(lane, Part.CLAIMABLE, names, closed))
+            stuck = self._candidates((place for place in index.last(lane) if place not in wanted), (), len(asked))
+        return LanePlan(stuck, asked[: len(stuck)])
+
+    def note_conflict(self, conflict: Conflict) -> None:
+        """Learn what kept a step of lanes from happening."""
+        if conflict.path == self._layout.paused:
+            self._limits.doubt()
+        elif conflict.path == self._layout.deleted:
+            self._reader.read_deletions()
+
+    def _read_guards(self, lanes: Sequence[LaneStep]) -> None:
+        """Read the guards of those lanes that have one, and then catch up with the board."""
+        if not lanes:
+            return
+        guarded = [lane for lane in lanes if lane.is_guarded]
+        found = self._change_log.refresh(before=[self._layout.lane(lane.text) for lane in guarded])
+        for lane, data in zip(guarded, found, strict=True):
+            if data is not None:
+                lane.version, lane.stored = data.stat.version, decode_guard(data.data)
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+
+    def _plan(self, lane: LaneStep, rows: Sequence[StoredJob]) -> _Planned:
+        """Plan a look, and what the guard holds then."""
+        next_at = 0.0 if lane.stored is None else lane.stored.next_at or 0.0
+        now = self._clock.now()
+        steps = plan(self._view(lane, next_at, rows), lane.limit, now)
+        lane.must_look_again = steps.look_at is not None and steps.look_at <= now
+        if lane.is_guarded:
+            lane.guard = Guard(lane.text, steps.next_at or None, steps.look_at)
+        return lane, steps, rows
+
+    def _view(self, lane: LaneStep, next_at: float, rows: Sequence[StoredJob]) -> LaneView[Candidate]:
+        """Return a lane as it is once these jobs of it are changed."""
+        changed = {row.uuid for row in rows}
+        with self._listing.lock:
+            items = [self._listing.items.get(uuid) for uuid in changed]
+            before = Counter(item.part for item in items if item is not None and item.lane == lane.text)
+            counts = {part: self._listing.lanes.count(lane.text, part) - before[part] for part in Part}
+            wanted = MAX_MOVES + 1 + len(rows)
+            blocked = self._candidates(self._listing.lanes.places(lane.text, Part.BLOCKED), changed, wanted)
+            last = self._candidates(self._listing.lanes.last(lane.text), changed, wanted)
+        for row in rows:
+            part = part_of(row.state, row.token != 0)
+            if part is not None:
+                counts[part] += 1
+            if part is Part.BLOCKED:
+                blocked.append(_candidate(row))
+            elif part is Part.CLAIMABLE:
+                last.append(_candidate(row))
+        held = counts[Part.CLAIMED] + (counts[Part.RETRYING] if lane.limit.is_strict else 0)
+        blocked.sort()
+        last.sort(reverse=True)
+        return LaneView(held, counts[Part.CLAIMABLE], last, blocked, next_at)
+
+    def _candidates(self, places: Iterable[int], without: Collection[str], count: int) -> list[Candidate]:
+        items = map(self._listing.by_place.__getitem__, islice(places, count))
+        return [
+            Candidate(item.place, item.priority, int(item.was_claimed), item.uuid)
+            for item in items
+            if item.uuid not in without
+        ]
+
+    # -- moves -----------------------------------------------------------------------------------------------------
+
+    def _move(self, planned: Sequence[_Planned]) -> None:
+        """Carry out plans on the jobs, of which those are read that no step changes anyway."""
+        moves = [move for _, steps, _ in planned for move in (*steps.withdraw, *steps.admit)]
+        unread = [move.uuid for move in moves if move.job is None]
+        jobs = dict(zip(unread, self._reader.read_jobs(unread), strict=True)) if unread else {}
+        for lane, steps, rows in planned:
+            for move, state in (
+                *((one, UNCLAIMED) for one in steps.withdraw),
+                *((one, BLOCKED) for one in steps.admit),
+            ):
+                job = move.job
+                if job is None:
+                    job = self._checked(move.uuid, jobs[move.uuid], lane.text, state)
+                    lane.moved.append(job)
+                if state is UNCLAIMED:
+                    job.apply(partial(admission.withdraw, job, self._clock.now()), self._clock.now())
+                else:
+                    self._admit(job)
+            for row in rows:
+                if row.state is BLOCKED and not row.was_blocked:
+                    row.apply(partial(admission.wait_for_lane, row, self._clock.now()), self._clock.now())
+
+    def _checked(self, uuid: str, job: StoredJob | None, lane: str, state: JobState) -> StoredJob:
+        """Return a job that was read, if it is as the listing has it; otherwise the listing learns how it is."""
+        if job is not None and job.state is state and job.ties is not None and job.ties.lane == lane:
+            return job
+        self._change_log.correct(uuid, job)
+        raise Conflict(self._layout.job(uuid), BAD_VERSION)
+
+    def _admit(self, job: StoredJob) -> None:
+        if job.was_blocked:
+            job.apply(partial(admission.admit, job, self._clock.now()), self._clock.now())
+        else:
+            admission.admit_at_once(job)
 
 
-def _waits_for(job: StoredJob, lane: str) -> bool:
-    return job.state is BLOCKED and job.ties is not None and job.ties.lane == lane
+def _candidate(job: StoredJob) -> Candidate:
+    """Return a job that the step changes; one that is not posted yet comes behind those that are."""
+    place = place_of(listed(job)) if job.zxid else last_place(job.priority) + job.index
+    return Candidate(place, job.priority, job.token, job.uuid, job)

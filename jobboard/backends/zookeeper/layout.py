@@ -4,12 +4,14 @@
 
     ROOT/BOARD/jobs/HH/UUID          a job: its posting and its record; or an alias, the uuid of a replacement
                keys/HH/HASH          which live job has a key
-               slots/HH/HASH         which job of a lane can be claimed or is claimed; there since the first tie
-               slots/HH/HASH/UUID    a job of the lane that is BLOCKED
+               lanes/HH/HASH         the guard of a limited lane: set by whatever changes who waits for the lane, or
+                                     holds a slot of it; there since the first limit
+               limits/HH/HASH        a limit, of a name or of lanes; there since the first one
+               names/HH/HASH         the guard of a limited name: set by every claim of it
                blobs/HH/ID           what is too long to stand in a job's znode
                log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
-               paused                the paused names
+               paused                the paused names, and the limits of names; set by every change of a limit
                pauses                who paused them, when and why, as of a version of ``paused``; there since the first
                                      pause
                ready                 set by whatever makes a job claimable; its version counts these changes, and
@@ -58,7 +60,9 @@ class Layout:
         self.home, self.root = root, f"{root}/{quoted(board)}"
         self.jobs = f"{self.root}/jobs"
         self.keys = f"{self.root}/keys"
-        self.slots = f"{self.root}/slots"
+        self.lanes = f"{self.root}/lanes"
+        self.limits = f"{self.root}/limits"
+        self.names = f"{self.root}/names"
         self.blobs = f"{self.root}/blobs"
         self.logs = f"{self.root}/log"
         self.sessions = f"{self.root}/sessions"
@@ -98,12 +102,17 @@ class Layout:
         digest = _digest(pack([name, key]))
         return f"{self.keys}/{_bucket(digest)}/{digest}"
 
-    def slot(self, lane: str) -> str:
+    def lane(self, lane: str) -> str:
         digest = _digest(lane.encode())
-        return f"{self.slots}/{_bucket(digest)}/{digest}"
+        return f"{self.lanes}/{_bucket(digest)}/{digest}"
 
-    def waiting(self, lane: str, uuid: str) -> str:
-        return f"{self.slot(lane)}/{uuid}"
+    def limit(self, scope: str, pattern: str) -> str:
+        digest = _digest(pack([scope, pattern]))
+        return f"{self.limits}/{_bucket(digest)}/{digest}"
+
+    def name(self, name: str) -> str:
+        digest = _digest(name.encode())
+        return f"{self.names}/{_bucket(digest)}/{digest}"
 
     def blob(self, id: str) -> str:
         return f"{self.blobs}/{_bucket(id)}/{id}"

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections import defaultdict
 from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.backends.ordered import (
     PriorityIndex,
     ScheduleOrder,
-    SortedKeys,
     first_of_each_span,
-    next_ready,
     walk,
 )
+from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
+from jobboard.backends.zookeeper.codec import NameRules
+from jobboard.backends.zookeeper.lane_index import COUNTED_PARTS, LaneIndex, ListedGuard, Part, part_of
 from jobboard.states import LIVE, JobState
 
 #: Above every sequence, and above every moment in milliseconds times that: a priority, the moment at which the job is
@@ -29,14 +30,23 @@ _SEQUENCES, _MOMENTS = 1 << 80, 1 << 144
 class Item:
     """A job, and where it stands. ``zxid`` is the transaction that it is known from."""
 
-    __slots__ = ("due", "index", "lane", "name", "place", "presence", "state", "uuid", "zxid")
+    __slots__ = ("due", "index", "lane", "name", "part", "place", "presence", "state", "uuid", "was_claimed", "zxid")
 
     def __init__(self, listed: Listed, zxid: int) -> None:
-        self.uuid, self.name = listed.uuid, listed.name
-        self.place = place_of(listed)
+        self.uuid = listed.uuid
         self.index: PriorityIndex[int] | None = None
         self.due: float | None = None
-        self.state, self.presence, self.lane, self.zxid = listed.state, listed.presence, listed.lane, zxid
+        self.learn(listed, zxid)
+
+    def learn(self, listed: Listed, zxid: int) -> None:
+        self.name, self.place = listed.name, place_of(listed)
+        self.state, self.presence, self.zxid = listed.state, listed.presence, zxid
+        self.lane, self.was_claimed = listed.lane, listed.was_claimed
+        self.part = part_of(listed.state, listed.was_claimed)
+
+    @property
+    def priority(self) -> int:
+        return -(self.place // _MOMENTS)
 
     @property
     def became_due(self) -> float:
@@ -48,6 +58,11 @@ def place_of(listed: Listed) -> int:
     """Return where a job stands: a lower place is claimed earlier."""
     moment = max(0, round(listed.place * 1000))
     return listed.sequence + moment * _SEQUENCES - listed.priority * _MOMENTS
+
+
+def last_place(priority: int) -> int:
+    """Return a place behind those of all jobs of a priority that are posted."""
+    return _MOMENTS - _SEQUENCES - priority * _MOMENTS
 
 
 class ScheduleIndex:
@@ -96,7 +111,7 @@ class Listing:
         self.waiters: set[ConditionWaiter] = set()
         self.schedules = ScheduleIndex()
         #: Every look at the board reads it again, so :meth:`clear` leaves it.
-        self.paused: frozenset[str | None] = frozenset()
+        self.rules = NameRules()
         self.clear()
 
     def clear(self) -> None:
@@ -105,8 +120,7 @@ class Listing:
         self.items: dict[str, Item] = {}
         self.by_place: dict[int, Item] = {}
         self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
-        #: The places of the BLOCKED jobs of each lane.
-        self.blocked_of: defaultdict[str, SortedKeys[int]] = defaultdict(SortedKeys)
+        self.lanes = LaneIndex()
         #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be deleted.
@@ -125,13 +139,16 @@ class Listing:
         if (self.deleted_at.get(listed.uuid, 0) if item is None else item.zxid) >= zxid:
             return
         was_torn, self.is_torn = self.is_torn, True
+        was_claimed = False
         if item is None:
             item = self.items[listed.uuid] = Item(listed, zxid)
         else:
+            was_claimed = item.state is JobState.CLAIMED
             self._unlink(item)
-            item.place, item.name = place_of(listed), listed.name
-            item.state, item.presence, item.lane, item.zxid = listed.state, listed.presence, listed.lane, zxid
+            item.learn(listed, zxid)
         self._link(item, listed.due)
+        if was_claimed and item.state is not JobState.CLAIMED and item.name in self.rules.running:
+            self.notify(item.name, 0.0)
         self.is_torn = was_torn
 
     def drop(self, uuid: str, zxid: int) -> None:
@@ -148,6 +165,7 @@ class Listing:
         """Forget what was deleted, once every older change is known."""
         self.deleted_at.clear()
         self.schedules.forget_deleted()
+        self.lanes.forget_deleted()
 
     def _link(self, item: Item, due: float | None) -> None:
         state = item.state
@@ -157,8 +175,7 @@ class Listing:
         item.index = index = self.indexes[state]
         index.add(item.place, item.name)
         self.by_place[item.place] = item
-        if item.lane is not None:
-            self.blocked_of[item.lane].add(item.place)
+        self.lanes.add(item)
         if state is JobState.COMPLETE:
             moment = due or 0.0
             heapq.heappush(self.retained, (moment, item.uuid))
@@ -179,11 +196,7 @@ class Listing:
             item.index.remove(item.place, item.name)
             item.index = None
         self.by_place.pop(item.place, None)
-        if item.lane is not None:
-            waiting = self.blocked_of[item.lane]
-            waiting.remove(item.place)
-            if not waiting:
-                del self.blocked_of[item.lane]
+        self.lanes.remove(item)
         if item.due is not None:
             self.timers.remove((item.due, item.place), item.name)
             item.due = None
@@ -238,20 +251,61 @@ class Listing:
         return [self.by_place[place].uuid for _, place in moments]
 
     def ready(self, names: frozenset[str] | None, count: int) -> list[Item]:
-        """Return the best jobs that can be claimed."""
-        if None in self.paused:
+        """Return the best jobs that can be claimed, of a limited name no more than it has room for."""
+        if None in self.rules.paused:
             return []
-        places = islice(walk(self.indexes[JobState.UNCLAIMED].orders(names, self.paused)), count)
-        return [self.by_place[place] for place in places]
+        index, room = self.indexes[JobState.UNCLAIMED], self.room(names)
+        orders = [walk(index.orders(names, {*self.rules.paused, *room}))]
+        orders += [islice(index.by_name[name], most) for name, most in room.items()]
+        return [self.by_place[place] for place in islice(heapq.merge(*orders), count)]
 
-    def waiting(self, lane: str, count: int) -> list[str]:
-        """Return the first jobs that wait for a lane."""
-        places = islice(self.blocked_of[lane], count) if lane in self.blocked_of else ()
-        return [self.by_place[place].uuid for place in places]
+    def room(self, names: frozenset[str] | None) -> dict[str, int]:
+        """Return how many more claims limited names may have, of these names, that have claimable jobs."""
+        ready, claimed = self.indexes[JobState.UNCLAIMED].by_name, self.indexes[JobState.CLAIMED].by_name
+        return {
+            name: max(0, most - len(claimed.get(name, ())))
+            for name, most in self.rules.running.items()
+            if name in ready and name not in self.rules.paused and (names is None or name in names)
+        }
+
+    @property
+    def closed(self) -> frozenset[str | None]:
+        """The names of which no job can be claimed: they are paused, or full. None stands for the whole board."""
+        running = self.rules.running
+        if not running:
+            return self.rules.paused
+        claimed = self.indexes[JobState.CLAIMED].by_name
+        return self.rules.paused.union(name for name, most in running.items() if len(claimed.get(name, ())) >= most)
+
+    def of_lane(self, lane: str) -> list[str]:
+        """Return the live jobs of a lane."""
+        return [self.by_place[place].uuid for part in Part for place in self.lanes.places(lane, part)]
+
+    def lane_row(self, lane: str) -> LaneRow:
+        """Return how many live jobs a lane has."""
+        claimed, claimable, retrying, blocked = (self.lanes.count(lane, part) for part in COUNTED_PARTS)
+        first = next(self.lanes.places(lane, Part.BLOCKED), None)
+        oldest = None if first is None else self.by_place[first].became_due
+        return LaneRow(lane, claimed, claimable, retrying, blocked, oldest)
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
-        return next_ready(self.indexes[JobState.UNCLAIMED], self.timers, names, self.paused, now)
+        paused = self.rules.paused
+        if None in paused:
+            return None
+        if self.indexes[JobState.UNCLAIMED].first(names, self.closed) is not None:
+            return now
+        # The end of a claim makes room for its name, too.
+        timer = self.timers.first(names, paused)
+        moments = [None if timer is None else timer[0], self.lanes.next_look()]
+        if self.lanes.may_exchange and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
+            moments.append(now + EXCHANGE_POLL)
+        return min((at for at in moments if at is not None), default=None)
+
+    def put_guard(self, guard: ListedGuard, zxid: int) -> None:
+        """Learn how the guard of a lane stands after a transaction; what is newer is kept."""
+        if self.lanes.put_guard(guard, zxid) and guard.look_at is not None:
+            self.notify(None, guard.look_at)
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""

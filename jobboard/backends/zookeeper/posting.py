@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -13,13 +14,14 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
-from jobboard.backends.zookeeper.lanes import Lanes, VersionedLane
+from jobboard.backends.zookeeper.lanes import Lanes, LaneStep
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import NO_NODE, Data
 from jobboard.backends.zookeeper.stored_job import MAX_INLINE, THIS, Newer, StoredJob, encode_alias, new_job
-from jobboard.backends.zookeeper.transactions import MAX_BYTES, Conflict, Transaction, Transactions
+from jobboard.backends.zookeeper.transactions import MAX_BYTES, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -33,48 +35,50 @@ _Step = tuple[PostOutcome, StoredJob]
 
 
 class Plan:
-    """The postings of a batch, the jobs that their uuids and keys lead to, and the lanes of all of these."""
+    """The postings of a batch, and the jobs that their uuids and keys lead to."""
 
     def __init__(self, rows: Sequence[NewJob], clock: ServerClock) -> None:
         self.rows = rows
         self.by_uuid: dict[str, StoredJob] = {}
         self.by_key: dict[tuple[str, str], StoredJob] = {}
-        self.lanes: dict[str, VersionedLane] = {}
-        #: Jobs that were on the board before, and are admitted.
-        self.admitted: dict[str, StoredJob] = {}
         self._now, self._slack = clock.now(), clock.slack
 
     def steps(self) -> list[_Step]:
-        """Return what becomes of each posting, carried out on the jobs; if one is TAKEN, nothing is carried out."""
+        """Return what becomes of each posting, carried out on the jobs; if one is refused, nothing is carried out."""
         place = count()
         planned = PostingPlan(self.by_uuid.get, self.by_key.get, lambda new: new_job(new, next(place)))
         steps = [planned.step(new) for new in self.rows]
-        if not is_taken(steps):
+        if not _is_refused(steps):
             for new, (outcome, job) in zip(self.rows, steps, strict=True):
                 if outcome is PostOutcome.POSTED:
                     job.apply(partial(lifecycle.post, job, new, self._now, self._slack), self._now)
-                    self._admit(job)
                 elif outcome is PostOutcome.REPLACED:
                     job.apply(partial(lifecycle.replace, job, new, self._now, self._slack), self._now)
                     job.add_alias(new.uuid)
-                    self._admit(job)
             for outcome, job in steps:
                 if outcome is PostOutcome.POSTED and job.state is not JobState.DELAYED:
                     job.place = THIS
         return steps
 
-    def _admit(self, job: StoredJob) -> None:
-        """Let the next job of a lane have its slot, if this one leaves it or finds it free."""
-        admitted = None if job.lane is None else self.lanes[job.lane].follow(job)
-        if admitted is not None:
-            admitted.admit(self._now)
-            if admitted.zxid:
-                self.admitted[admitted.uuid] = admitted
+
+@dataclass(slots=True)
+class _Changes:
+    """What a batch changes: its postings, each with its job, and the lanes of these."""
+
+    postings: list[tuple[NewJob, PostOutcome, StoredJob]]
+    lanes: list[LaneStep]
+
+    @property
+    def known(self) -> list[StoredJob]:
+        """The jobs that were on the board before, each once; those without a zxid are new in this very batch."""
+        moved = (job for lane in self.lanes for job in lane.moved)
+        replaced = (job for _, outcome, job in self.postings if outcome is PostOutcome.REPLACED and job.zxid)
+        return list({job.uuid: job for job in (*replaced, *moved)}.values())
 
 
-def is_taken(steps: Sequence[_Step]) -> bool:
-    """Whether a key is taken, so that nothing of the batch is posted."""
-    return any(outcome is PostOutcome.TAKEN for outcome, _ in steps)
+def _is_refused(steps: Sequence[_Step]) -> bool:
+    """Whether nothing of the batch is posted."""
+    return any(outcome.refuses_batch for outcome, _ in steps)
 
 
 class Poster:
@@ -97,18 +101,20 @@ class Poster:
         plan = self.likely_plan(rows)
         for _ in range(MAX_RETRIES):
             steps = plan.steps()
-            changed = [] if is_taken(steps) else _changed(rows, steps)
-            if not changed:
+            postings = [] if _is_refused(steps) else _changed(rows, steps)
+            if not postings:
                 return self._posted(steps)
             try:
-                self._prepare(plan, changed)
+                changes = self._with_lanes(postings)
+                self._prepare(changes)
                 transaction = self._transactions.begin()
-                self._add(transaction, plan, changed)
+                self._add(transaction, changes)
                 self._transactions.commit(transaction)
             except Conflict as conflict:
+                self._lanes.note_conflict(conflict)
                 if conflict.code == NO_NODE:
                     # Of a board that an earlier version made, or that somebody has taken apart.
-                    self._create_buckets(changed)
+                    self._create_buckets(postings)
                 plan = self.certain_plan(rows)
                 continue
             with after_a_change():
@@ -123,15 +129,33 @@ class Poster:
     def add_postings(self, transaction: Transaction, plan: Plan) -> None:
         """Add postings to a transaction that does something else too.
 
-        If a key is taken by a claimed job that was to be replaced, nothing is posted, and the transaction goes on.
+        If a key is taken by a job that was to be replaced, and is claimed or has another lane, nothing is posted, and
+        the transaction goes on.
+
+        :raises Conflict: the board is not as it was read.
         """
         steps = plan.steps()
-        if is_taken(steps):
+        if _is_refused(steps):
             return
-        changed = _changed(plan.rows, steps)
-        self._create_buckets(changed)
-        self._prepare(plan, changed, MAX_BYTES - transaction.size)
-        self._add(transaction, plan, changed)
+        changes = self._with_lanes(_changed(plan.rows, steps))
+        self._create_buckets(changes.postings)
+        self._prepare(changes, MAX_BYTES - transaction.size)
+        self._add(transaction, changes)
+
+    def note_conflict(self, conflict: Conflict) -> None:
+        """Learn what kept a transaction with postings from happening."""
+        self._lanes.note_conflict(conflict)
+
+    def _with_lanes(self, postings: list[tuple[NewJob, PostOutcome, StoredJob]]) -> _Changes:
+        """Look at the lanes of a batch once all of its jobs are changed."""
+        tied = dict[str, dict[str, StoredJob]]()
+        for _, _, job in postings:
+            if job.lane is not None:
+                tied.setdefault(job.lane, {})[job.uuid] = job
+        known = self._lanes.limit([job for jobs in tied.values() for job in jobs.values()])
+        if known is None:
+            return _Changes(postings, [])
+        return _Changes(postings, self._lanes.look(known, {lane: list(jobs.values()) for lane, jobs in tied.items()}))
 
     # -- planning --------------------------------------------------------------------------------------------------
 
@@ -141,14 +165,12 @@ class Poster:
         holders = self._holders(rows)
         if any(holders.values()):
             self._take_in(plan, holders)
-        self._take_in_lanes(plan)
         return plan
 
     def certain_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan after a look at which of these uuids and keys exist, and which jobs have them."""
         plan = Plan(rows, self._clock)
         self._take_in(plan, self._holders(rows))
-        self._take_in_lanes(plan)
         return plan
 
     def _holders(self, rows: Sequence[NewJob]) -> dict[tuple[str, str], Data | None]:
@@ -170,15 +192,6 @@ class Poster:
             if holder is not None and holder.is_live:
                 plan.by_key[key] = holder
 
-    def _take_in_lanes(self, plan: Plan) -> None:
-        """Add to a plan the lanes of its jobs."""
-        tied = {job.uuid: job for job in plan.by_key.values() if job.ties is not None}
-        ties = [*(new.ties for new in plan.rows), *(job.ties for job in tied.values())]
-        lanes = [each.lane for each in ties if each is not None]
-        plan.lanes = self._lanes.read(lanes, tied, max(1, len(tied)))
-        for lane in plan.lanes.values():
-            lane.blocked = [tied.get(job.uuid, job) for job in lane.blocked]
-
     def _current(self, uuids: Sequence[str]) -> dict[str, StoredJob]:
         """Return the jobs under these uuids as they are now; an alias leads to the job that it stands for."""
         found = {uuid: self._readable(uuid, one) for uuid, one in zip(uuids, self._reader.read(uuids), strict=True)}
@@ -197,41 +210,35 @@ class Poster:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def _prepare(
-        self, plan: Plan, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]], max_bytes: int = MAX_BYTES
-    ) -> None:
+    def _prepare(self, changes: _Changes, max_bytes: int = MAX_BYTES) -> None:
         """See to what must exist before; a board has its buckets of jobs from the beginning."""
         layout = self._layout
         self._transactions.create_parents(
-            [layout.key(new.name, new.key) for new, _, _ in changed if new.key is not None]
+            [layout.key(new.name, new.key) for new, _, _ in changes.postings if new.key is not None]
         )
-        self._transactions.create_parents_of_slots(plan.lanes.values())
-        jobs = [job for _, _, job in changed]
+        self._transactions.create_parents_of_guards(changes.lanes)
+        jobs = [job for _, _, job in changes.postings]
         size = sum(min(len(job.body), MAX_INLINE) for job in jobs)
         max_inline = MAX_INLINE if size <= MAX_INLINE_BATCH else SMALL_INLINE
         self._transactions.move_out_long_values(jobs, max_inline, max_bytes)
 
-    def _create_buckets(self, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
-        self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in changed])
+    def _create_buckets(self, postings: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
+        self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in postings])
 
-    def _add(
-        self, transaction: Transaction, plan: Plan, changed: Sequence[tuple[NewJob, PostOutcome, StoredJob]]
-    ) -> None:
-        replaced = {new.uuid: job for new, outcome, job in changed if outcome is PostOutcome.REPLACED}
-        # Those without a zxid are new in this very batch.
-        known = {job.uuid: job for job in replaced.values() if job.zxid} | plan.admitted
+    def _add(self, transaction: Transaction, changes: _Changes) -> None:
+        known = changes.known
         if known:
-            self._transactions.check_not_deleted(transaction, list(known.values()))
-        self._transactions.write_slots(transaction, plan.lanes.values())
+            self._transactions.check_not_deleted(transaction, known)
+        self._transactions.write_guards(transaction, changes.lanes)
         # Before the jobs, which delete the oldest of too many aliases.
-        for alias, job in replaced.items():
-            transaction.create(self._layout.job(alias), encode_alias(job.uuid))
-        for _, outcome, job in changed:
+        for new, outcome, job in changes.postings:
+            if outcome is PostOutcome.REPLACED:
+                transaction.create(self._layout.job(new.uuid), encode_alias(job.uuid))
+        for _, outcome, job in changes.postings:
             if outcome is PostOutcome.POSTED:
                 self._transactions.write_job(transaction, job, was_live=False, is_new=True)
-        for job in known.values():
+        for job in known:
             self._transactions.write_job(transaction, job, was_live=True)
-        self._transactions.free_slots(transaction, plan.lanes.values())
 
 
 def _changed(rows: Sequence[NewJob], steps: Sequence[_Step]) -> list[tuple[NewJob, PostOutcome, StoredJob]]:

@@ -13,18 +13,20 @@ from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.clock import ServerClock
-from jobboard.backends.kv.lanes import follow_together
 from jobboard.backends.kv.read_modify_write import Done, carry_out
+from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
-from jobboard.backends.zookeeper.lanes import Lanes, VersionedLane
+from jobboard.backends.zookeeper.lane_limits import KnownLimits
+from jobboard.backends.zookeeper.lanes import Lanes, LaneStep
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
-from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, Conflict, SentTransaction, Transactions
+from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS, SentTransaction, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 
@@ -32,6 +34,8 @@ Answer = TypeVar("Answer")
 
 #: How often long values are read again that others write meanwhile.
 MAX_RETRIES = 200
+#: How many jobs of one lane one transaction changes, beside those that a look moves.
+MAX_OF_LANE = 50
 #: Jobs whose claims this client remembers.
 MAX_HELD = 100_000
 
@@ -54,8 +58,7 @@ Step = tuple[str, Decide[Answer]]
 class _Decided(Generic[Answer]):
     """A decision about one job: the answer, and what the job is now.
 
-    ``is_fresh``: the job was read for it, instead of remembered. ``lane`` is the lane whose slot it concerns,
-    ``admitted`` another job that gets it.
+    ``is_fresh``: the job was read for it, instead of remembered.
     """
 
     uuid: str
@@ -64,8 +67,22 @@ class _Decided(Generic[Answer]):
     write: Write
     was_live: bool
     is_fresh: bool
-    lane: VersionedLane | None = None
-    admitted: StoredJob | None = None
+
+
+@dataclass
+class _Unit(Generic[Answer]):
+    """What is written together or not at all: a change, or the changes of a lane and what a look makes of it then."""
+
+    changed: list[tuple[_Decided[Answer], StoredJob]]
+    lane: LaneStep | None = None
+
+    @property
+    def moved(self) -> list[StoredJob]:
+        return [] if self.lane is None else self.lane.moved
+
+    @property
+    def jobs(self) -> list[StoredJob]:
+        return [*(job for _, job in self.changed), *self.moved]
 
 
 class HeldJobs(LruCache[StoredJob]):
@@ -172,7 +189,11 @@ class ReadModifyWrite:
         return lifecycle.extend(job, renewal, now, self._clock.slack)
 
     def abandon(self, job: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
-        return lifecycle.abandon(job, end, now, self._clock.slack)
+        return lifecycle.abandon(job, end, now, self._clock.slack, self.limit_of(job))
+
+    def limit_of(self, job: StoredJob | None) -> LaneLimit:
+        """Return the limit of a job's lane, as it was read with the job."""
+        return UNLIMITED if job is None else job.limit
 
     def is_key_taken(self, job: StoredJob) -> bool:
         """Whether another live job has the key of this one. If it is taken after this look, the write fails."""
@@ -203,8 +224,8 @@ class ReadModifyWrite:
         self, steps: Sequence[Step[Answer]], is_again: bool, *, gone: set[str], use_held: bool
     ) -> list[Done[Answer] | None]:
         try:
-            decided = self._decide_all(steps, use_held and not is_again)
-            done = {one.uuid: one for one in self._write(decided, gone)}
+            decided, known = self._decide_all(steps, use_held and not is_again)
+            done = {one.uuid: one for one in self._write(decided, known, gone, is_again)}
         except BoardUnavailable:
             for uuid, _ in steps:
                 self._held.forget(uuid)
@@ -214,7 +235,9 @@ class ReadModifyWrite:
             for uuid, _ in steps
         ]
 
-    def _decide_all(self, steps: Sequence[Step[Answer]], use_held: bool) -> list[_Decided[Answer]]:
+    def _decide_all(
+        self, steps: Sequence[Step[Answer]], use_held: bool
+    ) -> tuple[list[_Decided[Answer]], KnownLimits | None]:
         found: dict[str, StoredJob | None] = {}
         if use_held:
             held = {uuid: self._held.trusted(uuid) for uuid, _ in steps}
@@ -225,9 +248,10 @@ class ReadModifyWrite:
         unread = [uuid for uuid, _ in steps if uuid not in found]
         if unread:
             found |= zip(unread, self._reader.read_jobs(unread), strict=True)
+        known = self._lanes.limit(found.values())
         now = self._clock.now()
         fresh = set(unread)
-        return [self._decide(uuid, decide, found[uuid], now, uuid in fresh) for uuid, decide in steps]
+        return [self._decide(uuid, decide, found[uuid], now, uuid in fresh) for uuid, decide in steps], known
 
     def _decide(
         self, uuid: str, decide: Decide[Answer], job: StoredJob | None, now: float, is_fresh: bool
@@ -239,48 +263,55 @@ class ReadModifyWrite:
             write = Write.UPDATE
         return _Decided(uuid, answer, job, write, was_live, is_fresh)
 
-    def _write(self, decided: Sequence[_Decided[Answer]], gone: set[str]) -> list[_Decided[Answer]]:
+    def _write(
+        self, decided: Sequence[_Decided[Answer]], known: KnownLimits | None, gone: set[str], is_again: bool
+    ) -> list[_Decided[Answer]]:
         """Write what was decided, and return what is done.
 
+        :param known: the limits that it was decided on.
         :param gone: what need not be removed with a job, since it was removed by hand; this adds to it.
         """
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
-        changed = self._admit(_of_different_keys(decided))
-        if not changed:
+        try:
+            units = self._units(_of_different_keys(decided), known)
+        except Conflict:
+            # A job that a lane would admit is not as it was listed.
             return done
-        self._prepare(changed)
-        done += self._carry_out(changed, gone)
+        if not units:
+            return done
+        self._prepare(units)
+        done += self._carry_out(units, gone, is_again)
         self._remember(done)
         return done
 
-    def _admit(self, changed: list[tuple[_Decided[Answer], StoredJob]]) -> list[tuple[_Decided[Answer], StoredJob]]:
-        """Add the jobs that are admitted; of several changes of one lane, some are decided on again."""
-        tied = [(one, job, job.lane) for one, job in changed if job.lane is not None]
-        if not tied:
-            return changed
-        lanes = self._lanes.read([lane for _, _, lane in tied], {job.uuid for _, job, _ in tied})
-        for one, lane, admitted in follow_together([(one, lanes[lane], job) for one, job, lane in tied]):
-            one.lane = lane
-            if admitted is not None:
-                admitted.admit(self._clock.now())
-            one.admitted = admitted if admitted is not one.job else None
-        return [(one, job) for one, job in changed if job.lane is None or one.lane is not None]
+    def _units(
+        self, changed: list[tuple[_Decided[Answer], StoredJob]], known: KnownLimits | None
+    ) -> list[_Unit[Answer]]:
+        """Look at the lanes of changed jobs; return what is written together: what is left out is decided on again."""
+        units = [_Unit([(one, job)]) for one, job in changed if job.lane is None]
+        tied: dict[str, list[tuple[_Decided[Answer], StoredJob]]] = {}
+        for one, job in changed:
+            if job.lane is not None and len(tied.setdefault(job.lane, [])) < MAX_OF_LANE:
+                tied[job.lane].append((one, job))
+        if tied and known is not None:
+            lanes = self._lanes.look(known, {lane: [job for _, job in part] for lane, part in tied.items()})
+            units += [_Unit(tied[lane.text], lane) for lane in lanes]
+        return units
 
-    def _prepare(self, changed: Sequence[tuple[_Decided[Answer], StoredJob]]) -> None:
-        """Make what the transactions need: the parents of new keys, and znodes for long values."""
+    def _prepare(self, units: Sequence[_Unit[Answer]]) -> None:
+        """Make what the transactions need: the parents of new keys and guards, and znodes for long values."""
+        changed = [each for unit in units for each in unit.changed]
         self._transactions.create_parents_of_keys([job for one, job in changed if job.is_live and not one.was_live])
-        self._transactions.create_parents_of_slots([one.lane for one, _ in changed if one.lane is not None])
+        self._transactions.create_parents_of_guards([unit.lane for unit in units if unit.lane is not None])
         self._transactions.move_out_long_values([job for one, job in changed if one.write is Write.UPDATE])
 
-    def _carry_out(
-        self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
-    ) -> list[_Decided[Answer]]:
+    def _carry_out(self, units: Sequence[_Unit[Answer]], gone: set[str], is_again: bool) -> list[_Decided[Answer]]:
         """Send all transactions before the first answer is awaited, and return what they have done."""
-        sent: list[tuple[list[_Decided[Answer]], SentTransaction]] = []
+        sent: list[tuple[list[_Unit[Answer]], SentTransaction]] = []
         done: list[_Decided[Answer]] = []
         # One transaction with all of it takes effect as a whole, or not at all.
-        with after_a_change(lambda: sent and len(sent[0][0]) < len(changed)):
-            for part_and_transaction in self._send(changed, gone):
+        with after_a_change(lambda: sent and len(sent[0][0]) < len(units)):
+            for part_and_transaction in self._send(units, gone, is_again):
                 sent.append(part_and_transaction)
             for part, transaction in sent:
                 done += self._finish(part, transaction, gone)
@@ -294,30 +325,34 @@ class ReadModifyWrite:
                 self._held.put(one.job.uuid, one.job)
 
     def _send(
-        self, changed: Sequence[tuple[_Decided[Answer], StoredJob]], gone: set[str]
-    ) -> Iterator[tuple[list[_Decided[Answer]], SentTransaction]]:
-        """Send what was decided in as few transactions as it takes."""
-        rest = list(reversed(changed))
+        self, units: Sequence[_Unit[Answer]], gone: set[str], is_again: bool
+    ) -> Iterator[tuple[list[_Unit[Answer]], SentTransaction]]:
+        """Send what was decided in as few transactions as it takes; after a conflict, each lane in one of its own."""
+        rest = list(reversed(units))
         while rest:
             transaction = self._transactions.begin(gone)
-            self._transactions.check_not_deleted(transaction, [job for _, job in rest])
-            part: list[_Decided[Answer]] = []
-            while rest and len(part) < MAX_JOBS and transaction.size < MAX_BYTES:
-                one, job = rest.pop()
-                lanes = [] if one.lane is None else [one.lane]
-                self._transactions.write_slots(transaction, lanes)
-                if one.write is Write.DELETE:
-                    self._transactions.delete_job(transaction, job)
-                else:
-                    self._transactions.write_job(transaction, job, was_live=one.was_live)
-                if one.admitted is not None:
-                    self._transactions.write_job(transaction, one.admitted, was_live=True)
-                self._transactions.free_slots(transaction, lanes)
-                part.append(one)
+            self._transactions.check_not_deleted(transaction, [job for unit in rest for job in unit.jobs])
+            part: list[_Unit[Answer]] = []
+            while rest and transaction.jobs < MAX_JOBS and transaction.size < MAX_BYTES:
+                if is_again and part and rest[-1].lane is not None:
+                    break
+                part.append(rest.pop())
+                self._add(transaction, part[-1])
             yield part, self._transactions.send(transaction)
 
+    def _add(self, transaction: Transaction, unit: _Unit[Answer]) -> None:
+        if unit.lane is not None:
+            self._transactions.write_guards(transaction, [unit.lane])
+        for one, job in unit.changed:
+            if one.write is Write.DELETE:
+                self._transactions.delete_job(transaction, job)
+            else:
+                self._transactions.write_job(transaction, job, was_live=one.was_live)
+        for job in unit.moved:
+            self._transactions.write_job(transaction, job, was_live=True)
+
     def _finish(
-        self, part: list[_Decided[Answer]], transaction: SentTransaction, gone: set[str]
+        self, part: list[_Unit[Answer]], transaction: SentTransaction, gone: set[str]
     ) -> list[_Decided[Answer]]:
         """Return what a transaction has done: all of its part, or nothing if another client was faster."""
         try:
@@ -325,8 +360,9 @@ class ReadModifyWrite:
         except Conflict as conflict:
             if conflict.is_gone:
                 gone.add(conflict.path)
+            self._lanes.note_conflict(conflict)
             return []
-        return part
+        return [one for unit in part for one, _ in unit.changed]
 
 
 def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]:

@@ -90,7 +90,8 @@ class BoardReader:
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         """The listing knows what is paused as of its last look."""
         read = self._catch_up_and_read(names, cursor, size)
-        paused = self._listing.paused
+        with self._listing.lock:
+            paused = self._listing.closed
         return Page([], None) if None in paused else self._page({JobState.UNCLAIMED}, names, cursor, size, paused, read)
 
     def _catch_up_and_read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 
 from jobboard.backends.errors import after_a_change
@@ -14,11 +13,12 @@ from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleR
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import decode_schedule
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.transactions import Conflict, SentTransaction, Transactions
+from jobboard.backends.zookeeper.transactions import SentTransaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
 
@@ -55,15 +55,20 @@ class Schedules(ScheduleStore):
             deletions, found = self._read_counted([step.id for step in steps])
             for step, stored in zip(steps, found, strict=True):
                 verdict = step.verdict(None if stored is None else decode_schedule(stored.data)[0])
-                if verdict is Verdict.DONE:
-                    sent.append((step, self._send(step, stored, deletions, plan)))
-                else:
+                if verdict is not Verdict.DONE:
                     done[step.id] = Done(verdict, False)
+                    continue
+                try:
+                    sent.append((step, self._send(step, stored, deletions, plan)))
+                except Conflict as conflict:
+                    self._poster.note_conflict(conflict)
         with after_a_change(lambda: len(sent) > 1):
             for step, transaction in sent:
-                with contextlib.suppress(Conflict):
+                try:
                     self._transactions.finish(transaction)
                     done[step.id] = Done(Verdict.DONE, True)
+                except Conflict as conflict:
+                    self._poster.note_conflict(conflict)
         return [done.get(step.id) for step in steps]
 
     def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> SentTransaction:

@@ -33,6 +33,7 @@ from jobboard.backends.kv.codec import (
     unpack,
 )
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
+from jobboard.backends.limits import UNLIMITED
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, Transition, is_among
 from jobboard.backends.warn_once import warn_once
@@ -55,8 +56,8 @@ THIS = -1
 
 #: A posting's place in its batch takes this many bits; those above are the transaction that posted it.
 PLACE_BITS = 10
-#: The format of a job's record; a client leaves jobs of later formats alone.
-_ALIAS, _JOB = "alias", 1
+#: The formats of a job's record, without and with ties; a client leaves jobs of later formats alone.
+_ALIAS, _JOB, _TIED = "alias", 1, 2
 
 #: The longest that stands in the job's own znode; what is longer gets one for itself.
 MAX_INLINE = 1024
@@ -122,8 +123,8 @@ class StoredJob(JobRow):
     client under which it is claimed. ``until`` is the moment from which a COMPLETE job is hidden. ``aliases`` are the
     uuids of the postings that replaced its content; the next write deletes ``forgotten_aliases``. ``blobs`` names
     the znodes of long fields. The next write deletes ``orphans``, and makes ``fresh``: blobs with their content, or
-    with None if they were written ahead. ``told`` are the events of the next write. ``lane`` is the one for which
-    something follows from it. ``was_blocked``: it waits for its lane, as it is stored.
+    with None if they were written ahead. ``told`` are the events of the next write. ``limit`` is that of its lane,
+    ``lane`` the one that must be looked at for its sake. ``was_blocked``: it waits for its lane, as it is stored.
     ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
     again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
@@ -136,6 +137,7 @@ class StoredJob(JobRow):
         "fresh",
         "index",
         "lane",
+        "limit",
         "lines",
         "orphans",
         "presence",
@@ -154,6 +156,7 @@ class StoredJob(JobRow):
         self.lines: list[_Line] = []
         self.aliases: list[str] = []
         self.blobs: dict[str, str] = {}
+        self.limit = UNLIMITED
         self._forget_changes()
 
     def _forget_changes(self) -> None:
@@ -239,16 +242,13 @@ class StoredJob(JobRow):
     def expire_or_promote(self, now: float, is_present: IsPresent) -> bool:
         """Bring the job up to this moment; returns whether that changed it."""
         if is_due(self, now):
-            self.apply(lambda: expire_or_promote(self, now), now)
+            self.apply(lambda: expire_or_promote(self, now, self.limit), now)
         elif self._is_left(is_present):
-            self.apply(lambda: expire(self, now, f"the session of '{self.owner}' ended"), now)
+            why = f"the session of '{self.owner}' ended"
+            self.apply(lambda: expire(self, now, why, self.limit), now)
         else:
             return False
         return True
-
-    def admit(self, now: float) -> None:
-        """Let the job have its lane's slot."""
-        self.apply(lambda: admit(self, now), now)
 
     def add_alias(self, uuid: str) -> None:
         """Take over the uuid of a posting that replaced the content."""
@@ -266,7 +266,7 @@ class StoredJob(JobRow):
         self.token = stat.mzxid if self.token == THIS else self.token
         self.lines = [_with_stat(line, stat) for line in self.lines]
         self._forget_changes()
-        self.was_blocked = self.state is JobState.BLOCKED and self.ties is not None
+        self.was_blocked = self.state is JobState.BLOCKED
 
 
 def _with_stat(line: _Line, stat: Stat) -> _Line:
@@ -304,7 +304,7 @@ def encode(job: StoredJob) -> bytes:
     is_blob = [field in job.blobs for field in LONG_FIELDS]
     return pack(
         [
-            _JOB,
+            _JOB if job.ties is None else _TIED,
             *_plain_values(job),
             [(kind.value, who, at, token, why) for kind, who, at, token, why in job.lines],
             job.aliases,
@@ -339,12 +339,12 @@ def decode(uuid: str, data: bytes, stat: Stat) -> StoredJob | Newer | str:
         if parts[0] == _ALIAS:
             check_ids(parts[1:2])
             return str(parts[1])
-        if type(parts[0]) is int and parts[0] > _JOB:
+        if type(parts[0]) is int and parts[0] > _TIED:
             warn_once(
                 logger,
                 "jobs of format %s are left to newer clients, since this one reads format %s: upgrade it",
                 parts[0],
-                _JOB,
+                _TIED,
             )
             return Newer(parts[0])
         return _decoded(uuid, parts, stat)
@@ -369,7 +369,7 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     if len(parts) == len(_PARTS) - 1:
         run_at = parts[1 + list(_FIELDS).index("run_at")]
         parts = [*parts, THIS if run_at is None else run_at]
-    ties = ties_of(parts.pop()) if len(parts) == len(_PARTS) + 1 else None
+    ties = ties_of(parts.pop()) if parts[0] == _TIED else None
     check_kinds(parts, _PARTS)
     format, *plain, lines, aliases, is_blob, longs, place = parts
     job = StoredJob(uuid, "", 0, b"")
@@ -379,11 +379,11 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
         job._name_blobs(is_blob)
     check_kinds(_long_values(job), _LONG_KINDS)
     job.state = _STATES[job.state]
-    check_moments(job.run_at, job.expires_at, job.until, place)
+    check_moments(job.run_at, job.expires_at, job.until, place, None if ties is None else ties.since)
     check_ids(aliases)
     for line in lines:
         check_kinds(line, _LINE_KINDS)
-    if format != _JOB or not 0 <= job.index < 1 << PLACE_BITS:
+    if format not in (_JOB, _TIED) or not 0 <= job.index < 1 << PLACE_BITS:
         raise ValueError("not a job")
     job.sequence, job.created_on = sequence_of(stat.czxid, job.index), stat.ctime / 1000
     job.place, job.ties = place, ties

@@ -12,9 +12,9 @@ from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import Change
 from jobboard.backends.zookeeper.codec import pack_posting
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import refused
+from jobboard.backends.zookeeper.errors import Conflict, refused
 from jobboard.backends.zookeeper.kazoo_internals import Pending
-from jobboard.backends.zookeeper.lanes import VersionedLane
+from jobboard.backends.zookeeper.lanes import LaneStep
 from jobboard.backends.zookeeper.layout import Layout, parent
 from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, NOT_EMPTY, Multi, Stat, fault_in
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, encode, size_of
@@ -24,16 +24,6 @@ from jobboard.states import JobState
 MAX_BYTES, MAX_JOBS = 700_000, 500
 #: A record of at most this many bytes is shown in ``ready`` too, which every look reads.
 MAX_SHOWN = 600
-
-
-class Conflict(Exception):
-    """Another client was faster, and nothing was changed; ``path`` is what was not as expected."""
-
-    def __init__(self, path: str, code: int) -> None:
-        super().__init__(path, code)
-        self.path, self.code = path, code
-        #: Whether it was to be removed along with a job's change, and was removed by hand before.
-        self.is_gone = False
 
 
 @dataclass
@@ -50,11 +40,18 @@ class Transaction:
     ready: int | None = None
     #: The places of what is set; each one's stat tells of the transaction.
     sets: list[int] = field(default_factory=list)
+    #: What :meth:`check_once` has added.
+    checked: set[tuple[str, int]] = field(default_factory=set)
     #: What was written ahead for this transaction.
     ahead: list[str] = field(default_factory=list)
     #: Keys, blobs and aliases that it deletes; and those of them that an earlier try found to be gone.
     removed: set[str] = field(default_factory=set)
     gone: Collection[str] = ()
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs it changes so far."""
+        return len(self.written) + len(self.change.deleted)
 
     @property
     def size(self) -> int:
@@ -64,6 +61,12 @@ class Transaction:
     def check(self, path: str, version: int = -1) -> None:
         self.request.check(path, version)
         self.paths.append(path)
+
+    def check_once(self, path: str, version: int) -> None:
+        """Add that a znode has this version, unless that is checked already."""
+        if (path, version) not in self.checked:
+            self.checked.add((path, version))
+            self.check(path, version)
 
     def set(self, path: str, data: bytes, version: int = -1) -> int:
         self.paths.append(path)
@@ -126,7 +129,6 @@ class Transactions:
                 transaction.remove(key)
             else:
                 transaction.create(key, job.uuid.encode())
-        self._write_waiting(transaction, job)
         for blob in job.orphans:
             transaction.remove(layout.blob(blob))
         for blob, content in job.fresh:
@@ -138,35 +140,25 @@ class Transactions:
             transaction.delete(layout.job(alias))
         transaction.change.add_written(job)
 
-    def _write_waiting(self, transaction: Transaction, job: StoredJob) -> None:
-        """Add that a job waits for its lane, or does no more."""
-        is_blocked = job.state is JobState.BLOCKED
-        if job.ties is not None and is_blocked != job.was_blocked:
-            path = self._layout.waiting(job.ties.lane, job.uuid)
-            if is_blocked:
-                transaction.create(path, b"")
+    def write_guards(self, transaction: Transaction, lanes: Iterable[LaneStep]) -> None:
+        """Add that these lanes are changed, whose limits are as they were read."""
+        for lane in lanes:
+            transaction.check_once(self._layout.paused, lane.rules)
+            if lane.is_guarded:
+                transaction.check_once(self._layout.deleted, lane.deletions)
+            guard = lane.guard
+            if guard is None:
+                # Nobody waits for such a lane, so there is nothing that two changes of it could both take.
+                continue
+            if lane.version is None:
+                transaction.create(self._layout.lane(lane.text), guard.pack())
             else:
-                transaction.remove(path)
+                transaction.set(self._layout.lane(lane.text), guard.pack(), lane.version)
+            transaction.change.guards.append(guard.listed)
 
-    def write_slots(self, transaction: Transaction, lanes: Iterable[VersionedLane]) -> None:
-        """Add which jobs hold the slots of lanes from now on; comes before these jobs, and those that wait."""
-        for lane in lanes:
-            if lane.holder is not None and lane.held_by is None:
-                transaction.create(lane.path, lane.holder.encode())
-            elif lane.holder is not None and lane.holder != lane.held_by:
-                transaction.set(lane.path, lane.holder.encode(), lane.version)
-
-    def free_slots(self, transaction: Transaction, lanes: Iterable[VersionedLane]) -> None:
-        """Add that slots are free, for which no job waits; comes after those that have waited."""
-        for lane in lanes:
-            if lane.holder is None and lane.held_by is not None:
-                transaction.remove(lane.path)
-
-    def create_parents_of_slots(self, lanes: Iterable[VersionedLane]) -> None:
-        """Make sure that the slots of these lanes can be written."""
-        paths = [lane.path for lane in lanes if lane.held_by is None and lane.holder is not None]
-        self.create_parents(list(map(parent, paths)))
-        self.create_parents(paths)
+    def create_parents_of_guards(self, lanes: Iterable[LaneStep]) -> None:
+        """Make sure that the guards of these lanes can be made."""
+        self.create_buckets([self._layout.lane(lane.text) for lane in lanes if lane.guard and lane.version is None])
 
     def _check_blob(self, transaction: Transaction, blob: str) -> None:
         """Add that what was written ahead still exists, and count that it belongs to a job from now on.
@@ -246,6 +238,11 @@ class Transactions:
             if fault is not None and fault[1] != NODE_EXISTS:
                 raise refused(self._connection.where, fault[1])
             self._parents.add(path)
+
+    def create_buckets(self, paths: Sequence[str]) -> None:
+        """Make sure that the parents of these paths exist, and those of the parents, which a new board lacks."""
+        self.create_parents(list(map(parent, paths)))
+        self.create_parents(paths)
 
     def create_parents_of_keys(self, jobs: Sequence[StoredJob]) -> None:
         """Make sure that the keys of these jobs can be written."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from jobboard.backends.kv.clock import ServerClock
+from jobboard.backends.sweep import LANES_PER_LOOK
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.entities import Entities
+from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
 from jobboard.backends.zookeeper.sessions import Sessions
@@ -25,8 +27,9 @@ class Upkeep:
         change_log: ChangeLogReader,
         jobs: ReadModifyWrite,
         entities: Entities,
+        looks: LaneLooks,
     ) -> None:
-        self._clock, self._sessions, self._listing = clock, sessions, listing
+        self._clock, self._sessions, self._listing, self._looks = clock, sessions, listing, looks
         self._change_log, self._jobs, self._entities = change_log, jobs, entities
 
     def catch_up(self) -> float:
@@ -50,7 +53,10 @@ class Upkeep:
             for uuid, job in zip(part, self._jobs.expire_and_promote(part), strict=True):
                 # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
                 self._change_log.correct(uuid, job)
-        if due:
+        with self._listing.lock:
+            lanes = self._listing.lanes.due(now, LANES_PER_LOOK)
+        self._looks.look(lanes)
+        if due or lanes:
             self._change_log.refresh()
         return now
 

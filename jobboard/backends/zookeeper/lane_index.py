@@ -1,0 +1,192 @@
+"""The lanes of the listing: what the jobs of each do there, and when it must be looked at."""
+
+from __future__ import annotations
+
+import enum
+import heapq
+from collections.abc import Collection, Iterator
+from itertools import chain, islice, takewhile
+from typing import NamedTuple, Protocol
+
+from jobboard.backends.ordered import PriorityIndex, SortedKeys, walk
+from jobboard.limit import ANY_LANE, is_lane_of
+from jobboard.states import JobState
+
+
+class Part(enum.Enum):
+    """What a live job does in its lane; RETRYING is DELAYED after a claim."""
+
+    BLOCKED = enum.auto()
+    CLAIMABLE = enum.auto()
+    CLAIMED = enum.auto()
+    RETRYING = enum.auto()
+    DELAYED = enum.auto()
+
+
+_PARTS = {
+    JobState.BLOCKED: Part.BLOCKED,
+    JobState.UNCLAIMED: Part.CLAIMABLE,
+    JobState.CLAIMED: Part.CLAIMED,
+    JobState.DELAYED: Part.DELAYED,
+}
+
+
+#: Those of which a lane's numbers are.
+COUNTED_PARTS = (Part.CLAIMED, Part.CLAIMABLE, Part.RETRYING, Part.BLOCKED)
+
+_MIXED = {Part.BLOCKED, Part.CLAIMABLE}
+
+
+def part_of(state: JobState, was_claimed: bool) -> Part | None:
+    """Return what a job of this state does in its lane; None if it is not live."""
+    return Part.RETRYING if was_claimed and state is JobState.DELAYED else _PARTS.get(state)
+
+
+class Member(Protocol):
+    """A job of a lane, as it is listed."""
+
+    name: str
+    place: int
+    lane: str | None
+    part: Part | None
+
+
+class ListedGuard(NamedTuple):
+    """A lane's guard: whether there is one, and when the lane must be looked at, if it must by time."""
+
+    lane: str
+    exists: bool
+    look_at: float | None
+
+
+class LaneIndex:
+    """Every method is called under the listing's lock."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        #: The places of the live jobs of each lane.
+        self._lanes: dict[str, dict[Part, PriorityIndex[int]]] = {}
+        self._in_order: SortedKeys[str] = SortedKeys()
+        #: Those that have both claimable and BLOCKED jobs.
+        self._mixed: SortedKeys[str] = SortedKeys()
+        #: The guards, those too that were deleted, each with the transaction that it is known from.
+        self._guards: dict[str, tuple[ListedGuard, int]] = {}
+        self._deleted: set[str] = set()
+        self._looks: SortedKeys[tuple[float, str]] = SortedKeys()
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def add(self, job: Member) -> None:
+        if job.lane is None or job.part is None:
+            return
+        parts = self._lanes.get(job.lane)
+        if parts is None:
+            parts = self._lanes[job.lane] = {}
+            self._in_order.add(job.lane)
+        was_mixed = parts.keys() >= _MIXED
+        parts.setdefault(job.part, PriorityIndex()).add(job.place, job.name)
+        if not was_mixed and parts.keys() >= _MIXED:
+            self._mixed.add(job.lane)
+
+    def remove(self, job: Member) -> None:
+        if job.lane is None or job.part is None:
+            return
+        parts = self._lanes[job.lane]
+        was_mixed = parts.keys() >= _MIXED
+        parts[job.part].remove(job.place, job.name)
+        if not parts[job.part]:
+            del parts[job.part]
+        if was_mixed and not parts.keys() >= _MIXED:
+            self._mixed.remove(job.lane)
+        if not parts:
+            del self._lanes[job.lane]
+            self._in_order.remove(job.lane)
+
+    def put_guard(self, guard: ListedGuard, zxid: int) -> bool:
+        """Learn how a guard stands after a transaction, and return whether that was news."""
+        before, known = self._guards.get(guard.lane, (None, -1))
+        if known >= zxid:
+            return False
+        if before is not None and before.look_at is not None:
+            self._looks.remove((before.look_at, guard.lane))
+        if guard.look_at is not None:
+            self._looks.add((guard.look_at, guard.lane))
+        self._guards[guard.lane] = (guard, zxid)
+        (self._deleted.discard if guard.exists else self._deleted.add)(guard.lane)
+        return True
+
+    def forget_deleted(self) -> None:
+        """Forget the guards that were deleted, once every older change is known."""
+        for lane in self._deleted:
+            del self._guards[lane]
+        self._deleted.clear()
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def places(self, lane: str, part: Part) -> Iterator[int]:
+        """Iterate over the places of these jobs of a lane, in lane order."""
+        index = self._index(lane, part)
+        return iter(() if index is None else index.whole)
+
+    def places_of(
+        self, lane: str, part: Part, names: frozenset[str] | None, without: Collection[str | None]
+    ) -> Iterator[int]:
+        """Iterate over the places of those of these names (None: of all), but for those of ``without``."""
+        index = self._index(lane, part)
+        return iter(()) if index is None else walk(index.orders(names, without))
+
+    def _index(self, lane: str, part: Part) -> PriorityIndex[int] | None:
+        return self._lanes.get(lane, {}).get(part)
+
+    def last(self, lane: str) -> Iterator[int]:
+        """Iterate over the places of the claimable jobs of a lane, the last one first."""
+        index = self._index(lane, Part.CLAIMABLE)
+        return iter(()) if index is None else reversed(index.whole)
+
+    def count(self, lane: str, part: Part) -> int:
+        index = self._index(lane, part)
+        return 0 if index is None else len(index)
+
+    def has_timer(self, lane: str) -> bool:
+        """Whether a lane is to be looked at by time."""
+        known = self._guards.get(lane)
+        return known is not None and known[0].look_at is not None
+
+    def due(self, now: float, limit: int) -> list[str]:
+        """Return lanes that must be looked at."""
+        return [lane for at, lane in islice(self._looks, limit) if at <= now]
+
+    def next_look(self) -> float | None:
+        """Return the moment at which a lane must be looked at next."""
+        first = self._looks.first()
+        return None if first is None else first[0]
+
+    def unused_guards(self, limit: int) -> list[str]:
+        """Return lanes that have a guard and no live job."""
+        unused = (lane for lane, (guard, _) in self._guards.items() if guard.exists and lane not in self._lanes)
+        return list(islice(unused, limit))
+
+    def page(self, pattern: str, after: str | None, size: int) -> list[str]:
+        """Return the next lanes that have live jobs and are of this pattern, in the order of their texts."""
+        if not pattern.endswith(ANY_LANE):
+            return [pattern] if pattern in self._lanes and (after is None or pattern > after) else []
+        prefix = pattern.removesuffix("*")
+        lanes = takewhile(lambda lane: lane.startswith(prefix), self._in_order.after(max(prefix, after or "")))
+        return list(islice((lane for lane in lanes if is_lane_of(lane, pattern)), size))
+
+    def longest(self, count: int) -> list[str]:
+        """Return the lanes that have the most BLOCKED jobs, those first; none that have only DELAYED jobs."""
+        lanes = (lane for lane, parts in self._lanes.items() if not parts.keys().isdisjoint(COUNTED_PARTS))
+        return heapq.nsmallest(count, lanes, key=lambda lane: (-self.count(lane, Part.BLOCKED), lane))
+
+    @property
+    def may_exchange(self) -> bool:
+        """Whether a lane has both claimable and BLOCKED jobs."""
+        return len(self._mixed) > 0
+
+    def mixed(self, after: str, count: int) -> list[str]:
+        """Return up to ``count`` lanes that have both, in the order of their texts; behind the last one is the first."""
+        count = min(count, len(self._mixed))
+        return list(islice(chain(self._mixed.after(after), self._mixed), count))
