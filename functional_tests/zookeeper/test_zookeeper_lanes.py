@@ -12,11 +12,11 @@ from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_o
 from kazoo.client import KazooClient
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import Job, JobBoard, JobState, Rate
+from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, Rate
 from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper import lanes, limits
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.client.client import client_of
+from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG
 
@@ -25,9 +25,7 @@ harness = a_harness(ZooKeeperHarness)
 board = a_board()
 operator = a_plain_client()
 
-BLOCKED, CLAIMED, COMPLETE, UNCLAIMED = (
-    JobState[name] for name in ("BLOCKED", "CLAIMED", "COMPLETE", "UNCLAIMED")
-)
+BLOCKED, CLAIMED, COMPLETE, UNCLAIMED = (JobState[name] for name in ("BLOCKED", "CLAIMED", "COMPLETE", "UNCLAIMED"))
 #: Somebody else's change between a step's reads and its write.
 Between = Callable[[Callable[[], object]], list[object]]
 
@@ -43,6 +41,10 @@ def post(board: JobBoard, count: int, lane: str = "a", **options: Any) -> list[J
 
 def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
     return [board.get(job.uuid).state for job in jobs]
+
+
+def tidy(board: JobBoard) -> None:
+    client_of(board).backend.maintenance.tidy(100)
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_no_more_claims_of_a_name_are_made_than_its_limit_says_by_many_clients_a
     board: JobBoard, harness: Harness
 ) -> None:
     board.limits.set(name="resize", running=3)
-    board.post_many([("resize", {"number": number}) for number in range(60)])  # type: ignore[misc]
+    board.post_many([Posting("resize") for _ in range(60)])
     clients = [harness.board(board.name) for _ in range(4)]
     most = list[int]()
 
@@ -183,7 +185,7 @@ def test_tidying_deletes_the_guards_of_lanes_without_jobs(
         post(board, 1, f"order:{number}")
     for job in board.claim_next("alice", limit=2, expiry=LONG):
         board.consume(job, "alice")
-    board.tidy()
+    tidy(board)
     assert [bool(operator.exists(guard_of(board, f"order:{number}"))) for number in range(3)] == [False, False, True]
     other = harness.board(board.name)
     for client in (board, other):
@@ -198,7 +200,7 @@ def test_what_a_killed_client_has_left_of_a_change_is_carried_out_by_a_tidying(
     monkeypatch.setattr("jobboard.board.limits.sweep", lambda store, rows: None)
     board.limits.set(lane="a", running=1)
     assert states_of(board, *jobs) == [UNCLAIMED] * 3
-    board.tidy()
+    tidy(board)
     assert states_of(board, *jobs) == [UNCLAIMED, BLOCKED, BLOCKED]
     board.limits.remove(lane="a")
     assert states_of(board, *jobs) == [UNCLAIMED, BLOCKED, BLOCKED]
@@ -214,7 +216,7 @@ def test_the_moment_of_a_rate_is_known_to_a_client_that_comes_later(board: JobBo
     (job,) = board.claim_next("alice", limit=9, expiry=LONG)
     board.consume(job, "alice")
     late = harness.board(board.name)
-    with client_of(late).backend.jobs_waiter() if False else client_of(late).backend.waiter(None) as waiter:
+    with client_of(late).backend.waiter(None) as waiter:
         ready_in = waiter.ready_in()
         assert ready_in is not None
         assert 0 <= ready_in <= 0.2
@@ -267,12 +269,14 @@ def test_the_slots_of_jobs_that_are_deleted_by_hand_are_given_to_others(
         assert set(client.iterjobs(only_unclaimed=True)) == set(jobs[2:])
 
 
-def test_a_damaged_limit_is_named_until_it_is_set_anew(limited: JobBoard, harness: Harness, operator: KazooClient) -> None:
+def test_a_damaged_limit_is_named_until_it_is_set_anew(
+    limited: JobBoard, harness: Harness, operator: KazooClient
+) -> None:
     path = Layout("/jobboard", limited.name).limit("lane", "a")
     post(limited, 3)
     operator.set(path, b"\xff")
     fresh = harness.board(limited.name, patience=0.0)
-    with pytest.raises(Exception, match="limit of the lane 'a' is damaged"):
+    with pytest.raises(BoardUnavailable, match="limit of the lane 'a' is damaged"):
         post(fresh, 1)
     assert list(fresh.limits) == []
     limited.limits.set(lane="a", running=2)

@@ -12,7 +12,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Entity, Job, JobBoard, LogBook, Posting
-from jobboard.backends.rows import NewJob, Ties, TrashOutcome
+from jobboard.backends.rows import TrashOutcome
 from jobboard.testing import Harness
 
 LONG = 600.0
@@ -60,22 +60,25 @@ def _freed_key(board: JobBoard) -> None:
     board.cancel(board.post("resize", key="k"))
 
 
-def _tied(board: JobBoard, count: int) -> list[NewJob]:
-    """Return postings of one lane."""
-    new = [
-        board._new_job("resize", None, None, "normal", None, "raise", None, None, None, None)[0] for _ in range(count)
-    ]
-    for job in new:
-        job.ties = Ties("a")
-    return new
+def _post_tied(board: JobBoard, count: int = 1) -> list[Job]:
+    """Post jobs of one lane."""
+    return board.post_many([Posting("resize", lane="a") for _ in range(count)])
 
 
 def _hold_slot(board: JobBoard, count: int) -> list[Job]:
-    """Claim the job that holds the slot of a lane of this many jobs, which are all there are."""
+    """Claim the job that holds the only slot of a lane of this many jobs, which are all there are."""
     for job in board.iterjobs():
         board.cancel(job)
-    board._backend.jobs.post(_tied(board, count))
+    board.limits.set(lane="a", running=1)
+    _post_tied(board, count)
     return board.claim_next("alice", limit=9, expiry=LONG)
+
+
+def _limit_name(board: JobBoard) -> None:
+    """Let the client read the next jobs of a limited name that it will claim."""
+    board.limits.set(name="resize", running=100)
+    _read_ahead(board)
+    board.claim_next("alice", expiry=LONG)
 
 
 #: What comes before, how it is asked, and the round trips.
@@ -104,16 +107,19 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
         lambda board: [_trashed(board).uuid for _ in range(20)],
         lambda board, uuids: board._backend.jobs.restore(uuids), 2,
     ),
-    "post with ties": (lambda board: _tied(board, 1), lambda board, new: board._backend.jobs.post(new), 2),
+    "post with a lane": (lambda board: None, lambda board, _: _post_tied(board), 1),
+    "post into a limited lane": (lambda board: _hold_slot(board, 1), lambda board, _: _post_tied(board), 2),
     "end for which no job waits": (
         lambda board: _hold_slot(board, 1), lambda board, jobs: board.consume(jobs[0], "alice"), 2,
     ),
     "end that admits a job": (
         lambda board: _hold_slot(board, 3), lambda board, jobs: board.consume(jobs[0], "alice"), 3,
     ),
-    "extend with ties": (
+    "extend with a lane": (
         lambda board: _hold_slot(board, 3), lambda board, jobs: board.extend(jobs[0], "alice", LONG), 1,
     ),
+    "claim_next of a limited name": (_limit_name, lambda board, _: board.claim_next("alice", expiry=LONG), 1),
+    "limit of a name": (lambda board: None, lambda board, _: board.limits.set(name="crop", running=3), 5),
     "get": (lambda board: board.post("resize"), lambda board, job: board.get(job.uuid), 2),
     "find": (lambda board: board.post("resize", key="f"), lambda board, job: board.find("resize", "f"), 2),
     "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),

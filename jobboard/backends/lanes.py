@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.limits import LaneLimit
@@ -14,7 +14,18 @@ from jobboard.backends.rows import JobRow
 from jobboard.limit import Rate
 from jobboard.states import JobState
 
-Row = TypeVar("Row", bound=JobRow)
+
+class Ranked(Protocol):
+    """What a look asks of a job; its place is where it stands among the others."""
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def token(self) -> int: ...
+
+
+Row = TypeVar("Row", bound=Ranked)
 
 #: How many jobs one look admits and withdraws at most; the next look goes on.
 MAX_MOVES = 50

@@ -16,6 +16,7 @@ from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import absent, get, modified_at
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.read_modify_write import Done, carry_out
+from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
 from jobboard.errors import BoardUnavailable
@@ -96,6 +97,10 @@ class ReadModifyWrite:
         if row is not None and row.newer is not None:
             end = replace(end, delay=0.0, run_at=None)
         return lifecycle.abandon(row, end, now, self._slack(now))
+
+    def limit_of(self, _row: StoredJob | None) -> LaneLimit:
+        """Return the limit of a job's lane; this store keeps none yet."""
+        return UNLIMITED
 
     def is_key_taken(self, row: StoredJob) -> bool:
         """Whether another live job has the key of this one; if not, that is a condition for restoring it."""

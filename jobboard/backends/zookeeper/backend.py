@@ -71,7 +71,7 @@ class ZooKeeperBackend(Backend):
     scheme = "zookeeper"
     #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
     capabilities = Capabilities(
-        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=False
+        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=True
     )
     options = OPTIONS
 

@@ -20,8 +20,8 @@ from jobboard.backends.kv.codec import (
     pack,
     unpack,
 )
-from jobboard.backends.limits import pack_limit, unpack_limit
 from jobboard.backends.lane_rows import LimitRow
+from jobboard.backends.limits import pack_limit, unpack_limit
 from jobboard.backends.zookeeper.lane_index import ListedGuard
 from jobboard.backends.zookeeper.requests import Data, Stat
 from jobboard.errors import BoardUnavailable

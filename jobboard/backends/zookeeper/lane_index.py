@@ -187,6 +187,6 @@ class LaneIndex:
         return len(self._mixed) > 0
 
     def mixed(self, after: str, count: int) -> list[str]:
-        """Return up to ``count`` lanes that have both, in the order of their texts; behind the last one is the first."""
+        """Return up to ``count`` lanes that have both, by their texts; behind the last one comes the first."""
         count = min(count, len(self._mixed))
         return list(islice(chain(self._mixed.after(after), self._mixed), count))

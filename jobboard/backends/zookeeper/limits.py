@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
-from jobboard.backends.limits import LaneLimit
-from jobboard.backends.sweep import sweep
-from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.limit_store import LimitStore
+from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import Verdict
+from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper.codec import NameRules, decode_guard, decode_limit, encode_limit
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
@@ -41,11 +41,9 @@ class _Stored(NamedTuple):
 
     @property
     def version(self) -> str | None:
-        """Return the limit's own version; what can't be decoded has one that nobody expects."""
-        if self.data is None:
-            return None
-        row = decode_limit(self.data.data)
-        return "" if row is None else row.version
+        """Return the limit's own version; what can't be decoded counts as none."""
+        row = None if self.data is None else decode_limit(self.data.data)
+        return None if row is None else row.version
 
 
 class Limits(LimitStore):
@@ -84,18 +82,22 @@ class Limits(LimitStore):
 
     def put(self, row: LimitRow, after: str | None) -> Verdict:
         deadline = Deadline(CHANGE_TIMEOUT)
-        while True:
-            stored = self._read(row)
-            verdict = _verdict(row, stored, after)
-            if verdict is not Verdict.DONE:
-                return verdict
-            try:
-                self._transactions.commit(self._written(row, stored))
-            except Conflict:
-                deadline.check("limits change all the time")
-                continue
-            self._limits.doubt()
+        while (verdict := self._put(row, after)) is None:
+            deadline.check("limits change all the time")
+        return verdict
+
+    def _put(self, row: LimitRow, after: str | None) -> Verdict | None:
+        """Write a limit; None if another client has changed limits or pauses meanwhile."""
+        stored = self._read(row)
+        verdict = _verdict(row, stored, after)
+        if verdict is not Verdict.DONE:
             return verdict
+        try:
+            self._transactions.commit(self._written(row, stored))
+        except Conflict:
+            return None
+        self._limits.doubt()
+        return verdict
 
     def _read(self, row: LimitRow) -> _Stored:
         paths = [self._layout.limit(*row.key), self._layout.name(row.key[1])]

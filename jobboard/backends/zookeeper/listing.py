@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.backends.ordered import (
     PriorityIndex,
@@ -15,7 +16,6 @@ from jobboard.backends.ordered import (
     first_of_each_span,
     walk,
 )
-from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.codec import NameRules

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from jobboard.backends.admission import admit
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.kv.codec import (
     BYTES,
