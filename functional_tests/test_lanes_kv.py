@@ -1,4 +1,4 @@
-"""Lanes on etcd and ZooKeeper, where a step reads its lanes before it is written: another client changes them between.
+"""Lanes on etcd, where a step reads its lanes before it is written: another client changes them between.
 
 Each case ends with an audit that finds nothing.
 """
@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 from harnesses.etcd_harness import EtcdHarness
-from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.etcd_servers import EtcdServer
-from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Job, JobBoard, JobState
 from jobboard.backends.kv.lanes import Lane
@@ -27,7 +25,6 @@ BLOCKED, CLAIMED, COMPLETE, DELAYED, TRASHED, UNCLAIMED = (
 
 STORES: dict[str, tuple[Any, Any]] = {
     "etcd": (EtcdServer, EtcdHarness),
-    "zookeeper": (ZooKeeperServer, ZooKeeperHarness),
 }
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lanes import count_problems, lanes_of
-from jobboard.backends.sweep import MAX_LOOKS
 from jobboard.backends.zookeeper.codec import Guard, decode_guard
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
@@ -20,6 +19,9 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import MAX_JOBS, Transactions
+
+#: How many looks a repair of a lane takes at most.
+MAX_LOOKS = 1000
 
 
 class SuspectLane(NamedTuple):
