@@ -32,8 +32,10 @@ end
 -- include: audit_schedules
 -- include: audit_books
 
+-- include: audit_lanes
+
 -- Remove a job from all indexes; `write_back` then adds it as a new one.
-local function reindex(job)
+reindex = function(job)
   for _, state in ipairs(STATES) do
     redis.call('ZREM', state_index(state, job.name), member_of(job.uuid, job.sequence))
   end
@@ -41,16 +43,18 @@ local function reindex(job)
   redis.call('ZREM', key('delayed'), job.uuid)
   redis.call('ZADD', key('names'), 'NX', 0, job.name)
   before[job.uuid] = nil
+  if job.lane then
+    leave_lane(job)
+  end
   mark_changed(job)
 end
 
--- include: audit_lanes
 -- include: audit_records
 -- include: audit_indexes
 
 local PHASES = {
-  check_records, check_slots, check_indexes, check_timers, check_keys, check_counter, check_schedules, check_due,
-  check_entities, check_book_entries, check_entry_names, check_pauses,
+  check_records, check_lanes, check_limits, check_indexes, check_timers, check_keys, check_counter, check_schedules,
+  check_due, check_entities, check_book_entries, check_entry_names, check_pauses,
 }
 local phase, cursor = string.match(ARGV[2], '^(%d+) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'

@@ -26,6 +26,10 @@ end
 if job.state == 'CLAIMED' then
   expire_ownerless({job})
 end
+if job.lane and is_changed[uuid] then
+  -- It may get a slot of its lane.
+  write_back()
+end
 local paused = paused_names()
 if job.state == 'UNCLAIMED' and not paused[''] and not paused[job.name] then
   claim(job, request[2], request[3], request[4])

@@ -5,6 +5,6 @@
 -- Returns: OK, and the names; an empty one is the whole board
 -- Changes nothing.
 --
--- include: keys
+-- include: paused
 
-return {'OK', redis.call('SMEMBERS', key('paused'))}
+return {'OK', paused_members()}

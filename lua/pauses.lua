@@ -5,6 +5,6 @@
 -- Returns: OK; the names, an empty one is the whole board; names with the entries that say who paused each and why
 -- Changes nothing. An entry may be of a pause that an earlier version has ended, and a name may have none.
 --
--- include: keys
+-- include: paused
 
-return {'OK', redis.call('SMEMBERS', key('paused')), redis.call('HGETALL', key('pauses'))}
+return {'OK', paused_members(), redis.call('HGETALL', key('pauses'))}

@@ -3,11 +3,11 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and the
---       posted fields of record.lua or nil, all one after the other; one with ties has [delay or false, the ties] for
+--       posted fields of record.lua or nil, all one after the other; one with a lane has [delay or false, the lane] for
 --       the delay
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
---       OK or TAKEN; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an
+--       OK or REFUSED; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an
 --       outcome, in order
 -- A repeat finds the uuids, also those of jobs that ended (`done:<uuid>`) and of replacements (`alias:<uuid>`), and
 -- changes nothing.
@@ -58,7 +58,7 @@ if plain and is_awaited and #plain > 1 and not is_heard('POSTED') then
   local answer = post_plainly(sent, plain)
   if answer then
     -- Each waiter claims of a batch as much as it has room for.
-    wake_waiters({[sent[2]] = #plain}, {})
+    wake_waiters({[sent[2]] = #plain}, {}, {})
     return answer
   end
 end
@@ -71,14 +71,14 @@ local items = {}
 for index = 1, #ARGV - 1 do
   items[index] = {unpack(sent, POSTING_PARTS * (index - 1) + 1, POSTING_PARTS * index)}
 end
-local outcomes, found, taken = post_jobs(items, {unpack(ARGV, 2)})
+local outcomes, found, is_refused = post_jobs(items, {unpack(ARGV, 2)})
 write_back()
 
 local codes, others, seen = {}, {}, {}
 for index = #items, 1, -1 do
   -- A job that a later item of the same batch changed is returned as it is in the end.
   local uuid = found[index].uuid
-  if outcomes[index] == 'POSTED' and not (seen[uuid] or taken or found[index].ties) then
+  if outcomes[index] == 'POSTED' and not (seen[uuid] or is_refused or found[index].lane) then
     codes[index] = found[index].sequence
   else
     codes[index] = outcomes[index]
@@ -86,4 +86,4 @@ for index = #items, 1, -1 do
   end
   seen[uuid] = true
 end
-return {taken and 'TAKEN' or 'OK', now, codes, job_rows(others)}
+return {is_refused and 'REFUSED' or 'OK', now, codes, job_rows(others)}

@@ -24,8 +24,17 @@ end
 rescue_claims()
 forget_gone()
 
+-- While jobs of its names are BLOCKED, a waiter looks this often.
+local EXCHANGE_POLL = 1000000
+
 local request = cmsgpack.unpack(ARGV[1])
 local names = request[1]
+
+-- The job that waits first for the lane of a timer.
+local function first_of_lane(timer)
+  local member = string.byte(timer) == 10 and redis.call('ZRANGE', key('lane', string.sub(timer, 2)), 0, 0)[1]
+  return member and load(string.sub(member, 13))
+end
 
 -- The earliest moment of a timer that belongs to a wanted name. If there are too many others before it, the last one
 -- seen is the answer: nothing wanted is due before that.
@@ -42,7 +51,7 @@ local function next_due(timer, wanted)
   end
   fetch(uuids)
   for index, uuid in ipairs(uuids) do
-    local job = jobs[uuid]
+    local job = jobs[uuid] or first_of_lane(uuid)
     if job and wanted(job.name) then
       return tonumber(members[2 * index])
     end
@@ -52,13 +61,13 @@ end
 
 -- Whether there is a job to claim, also behind jobs of a newer format.
 local function is_ready()
-  local members, indexes = best_jobs(names, 1)
+  local members, indexes = best_jobs(names, 1, 0)
   local uuids = uuids_of(members)
   fetch(uuids)
   if not newer[uuids[1] or ''] then
     return #indexes > 0
   end
-  uuids = uuids_of((best_jobs(names, MAX_SKIPPED)))
+  uuids = uuids_of((best_jobs(names, 1, MAX_SKIPPED)))
   fetch(uuids)
   for _, uuid in ipairs(uuids) do
     if not newer[uuid] then
@@ -66,6 +75,19 @@ local function is_ready()
     end
   end
   return false
+end
+
+-- Whether a job of a wanted name waits for its lane: an exchange may let it be claimed before anything else happens.
+local function may_exchange_soon(paused)
+  if redis.call('EXISTS', key('blocked_lanes')) == 0 then
+    return false
+  end
+  for _, name in ipairs(names or {}) do
+    if not paused[name] and redis.call('EXISTS', state_index('BLOCKED', name)) == 1 then
+      return true
+    end
+  end
+  return not names
 end
 
 local function next_moment()
@@ -85,7 +107,9 @@ local function next_moment()
     wanted = function(name) return not paused[name] and (not names or chosen[name]) end
   end
   local lease, delay = next_due('leases', wanted), next_due('delayed', wanted)
-  return lease and delay and math.min(lease, delay) or lease or delay
+  local poll = may_exchange_soon(paused) and now + EXCHANGE_POLL or math.huge
+  local moment = math.min(lease or math.huge, delay or math.huge, poll)
+  return moment < math.huge and moment or nil
 end
 
 local moment = next_moment()

@@ -25,7 +25,7 @@ return answer_each(ARGV[1], function(uuid)
   if job.run_at and job.run_at > now then
     job.run_at = nil
   end
-  join(job)
+  join(job, place_of(now, job.priority))
   record_event(job, 'RESTORED', said[1], nil, said[2])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()

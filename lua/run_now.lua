@@ -19,7 +19,7 @@ return answer_each(ARGV[1], function(uuid)
   end
   -- The delay must not come back with the next abandon.
   job.run_at = nil
-  join(job)
+  end_delay(job, place_of(now, job.priority))
   record_event(job, 'DUE', said[1], nil, said[2])
   return 'DONE'
 end)

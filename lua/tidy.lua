@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 how many things at most; of jobs that were completed together all go, so up to 99 more
--- Returns: OK, and how many were deleted
+-- Returns: OK, how many were deleted, and the limits of whose lanes not all were looked at, as limits.lua returns them
 -- A repeat finds less to delete.
 --
 -- include: arming
@@ -11,6 +11,7 @@
 -- include: prune_completed
 -- include: rescue
 -- include: entities
+-- include: limits
 -- include: paused
 
 expire_and_promote('50')
@@ -56,4 +57,18 @@ for _, name in ipairs(names) do
     redis.call('ZREM', key('heads'), name)
   end
 end
-return {'OK', count}
+-- The rate of a lane whose moment is over is as one that never began.
+local rates = redis.call('ZRANGEBYSCORE', key('rates'), '-inf', now_text, 'LIMIT', 0, 100)
+if #rates > 0 then
+  redis.call('ZREM', key('rates'), unpack(rates))
+end
+
+local pending, limits = {}, redis.call('HGETALL', key('limits'))
+for at = 1, #limits, 2 do
+  local limit = decode_limit(limits[at + 1])
+  if limit and limit.pending then
+    pending[#pending + 1] = limits[at]
+    pending[#pending + 1] = limits[at + 1]
+  end
+end
+return {'OK', count, pending}

@@ -1,15 +1,18 @@
 #!lua
--- Bring a board of layout 1 to layout 2, a part of the board at a time. Nobody may use the board meanwhile.
+-- Bring a board of layout 1 or 2 to layout 3, a part of the board at a time. Nobody may use the board meanwhile.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the cursor that the last call returned (an empty string at first); 2 what stands for the number of the layout
---       while this goes on, which the first call writes; 3 the number of layout 2, which the last call writes
+--       while this goes on, which the first call writes; 3 the number of layout 3, which the last call writes
 -- Returns: OK and the cursor (an empty string at the end)
--- A repeat changes only what is still as layout 1 has it; once the board has layout 2, it changes nothing.
+-- A repeat changes only what is still as layout 1 has it; once the board has layout 3, it changes nothing.
 --
 -- Layout 1 had the uuids of jobs in its indexes, and by their sequences. It had other names for three keys; each of its
 -- scripts reads one of these before it changes jobs or schedules. A string takes the place of each: so a client of
 -- layout 1 that is still connected gets an error for each change, and changes nothing.
+--
+-- Layout 2 had no lanes and no limits, and nothing else that is different: the first call writes the number. Its
+-- clients leave jobs with lanes alone, as those of a newer format.
 --
 -- include: writeback
 
@@ -78,7 +81,7 @@ local function move_retained(cursor)
   for at = 1, #found, 2 do
     local name, list = string.match(found[at], '^([^\n]*)\n(.*)$')
     rank = rank + 1
-    -- In layout 2 a sequence comes first.
+    -- From layout 2 on a sequence comes first.
     if list and string.sub(list, 9, 9) == '-' then
       local uuids = {}
       for from = 1, #list, 36 do
@@ -103,6 +106,10 @@ end
 local PHASES = {move_records, move_heads, move_retained}
 
 if redis.call('MGET', key('layout'))[1] == ARGV[3] then
+  return {'OK', ''}
+end
+if redis.call('MGET', key('layout'))[1] == '2' then
+  redis.call('SET', key('layout'), ARGV[3])
   return {'OK', ''}
 end
 local phase, cursor = string.match(ARGV[1], '^(%d) (%d+)$')

@@ -53,7 +53,9 @@ for index, step in ipairs(steps) do
   at = at + 1 + #step[5]
 end
 if #items > 0 then
-  post_jobs(items, postings)
+  -- What meets a job that it can't replace is passed over.
+  fetch_all(items)
+  apply_plan(items, postings, plan(items, postings))
 end
 for _, step in ipairs(applied) do
   announce_events(step)

@@ -20,7 +20,7 @@ local function leads_here(text, uuid, value)
   local fields, _,
     -- each field, by ",": its_FIELD
     = read_record(uuid, value)
-  return fields and (fields > TIED_COUNT or LIVE[its_state] and its_key and field(its_name, its_key) == text)
+  return fields and (is_newer(fields) or LIVE[its_state] and its_key and field(its_name, its_key) == text)
 end
 
 -- Whether a completed job is of this name; and how many bytes were read.
@@ -122,7 +122,8 @@ local function check_timers(cursor)
   local timer = TIMER_KEYS[state]
   local uuids = redis.call('ZRANGE', timer, -rank - CHUNK, -rank - 1)
   for index, value in ipairs(#uuids > 0 and redis.call('HMGET', RECORDS, unpack(uuids)) or {}) do
-    if not value then
+    -- A line break begins the timer of a lane.
+    if not value and string.byte(uuids[index]) ~= 10 then
       report('', 'a timer is of a job that is not on the board: ' .. uuids[index])
       rank = rank - (repair and redis.call('ZREM', timer, uuids[index]) or 0)
     end

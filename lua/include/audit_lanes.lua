@@ -1,66 +1,134 @@
 -- include: lanes
 -- The part of an audit that checks lanes. audit.lua defines `repair`, `report`, `reindex` and CHUNK.
 
--- The job that holds the slot of a lane, if there is one; of a newer format, it is believed to hold it.
-local function holder_of(lane)
-  local uuid = redis.call('HGET', key('slots'), lane)
-  local job = uuid and load(uuid)
-  local is_holder = job and (newer[uuid] or HOLDS[job.state] and job.ties and job.ties.lane == lane)
-  return is_holder and job or nil
+local SETS_OF_LANES = {'held', 'lane', 'retrying'}
+
+local function in_lane(set, job)
+  return redis.call('ZSCORE', key(set, job.lane), member_of(job.uuid, job.sequence))
 end
 
--- Let the first BLOCKED job of a lane be admitted when what has changed is written.
-local function open_lane(lane)
-  redis.call('HDEL', key('slots'), lane)
-  open_lanes[lane] = true
+-- Whether the sets of its lane have a job as its record says.
+local function is_in_its_lane(job)
+  local set = lane_set_of(job.state, job.token)
+  for _, other in ipairs(SETS_OF_LANES) do
+    local score = in_lane(other, job)
+    if (score or nil) ~= (other == set and score_in_lane(job) or nil) then
+      return false
+    end
+  end
+  local of_name = redis.call('ZSCORE', key('lane', field(job.lane, job.name)), member_of(job.uuid, job.sequence))
+  return (of_name or nil) == (set == 'lane' and job.place or nil)
+    and (not set or redis.call('ZSCORE', key('lanes'), job.lane) ~= false)
 end
 
--- Of two holders one is BLOCKED from now on; a claim keeps the slot.
-local function block_one(job, holder)
-  local loser = job.state == 'CLAIMED' and holder.state == 'UNCLAIMED' and holder or job
-  redis.call('HSET', key('slots'), job.ties.lane, loser == job and holder.uuid or job.uuid)
-  end_claim(loser)
-  loser.state = 'BLOCKED'
-  reindex(loser)
+-- Let the sets of its lane have a job anew.
+local function leave_lane(job)
+  for _, set in ipairs(SETS_OF_LANES) do
+    redis.call('ZREM', key(set, job.lane), member_of(job.uuid, job.sequence))
+  end
+  redis.call('ZREM', key('lane', field(job.lane, job.name)), member_of(job.uuid, job.sequence))
+  -- It has waited before, if it waits.
+  lane_sets[job.uuid], is_withdrawn[job.uuid] = nil, job.state == 'BLOCKED' or nil
 end
+
+local reindex
 
 local function check_lane(job)
-  local lane = job.ties.lane
-  local holder = holder_of(lane)
-  if HOLDS[job.state] and holder ~= job then
-    report(job.uuid, 'the slot of its lane is held by ' .. (holder and 'another job too' or 'no job'))
-    if repair and holder and not newer[holder.uuid] then
-      block_one(job, holder)
-    elseif repair and not holder then
-      redis.call('HSET', key('slots'), lane, job.uuid)
-    end
-  elseif job.state == 'BLOCKED' then
-    local is_waiting = redis.call('ZSCORE', key('lane', lane), member_of(job.uuid, job.sequence)) == job.place
-    if not is_waiting then
-      report(job.uuid, 'it is BLOCKED, but does not wait for its lane')
-    elseif not holder then
-      report(job.uuid, 'it is BLOCKED, but the slot of its lane is free')
-    end
-    if repair and not is_waiting then
+  if not is_in_its_lane(job) then
+    report(job.uuid, 'its lane does not list it as ' .. job.state)
+    if repair then
       reindex(job)
-    end
-    if repair and not holder then
-      open_lane(lane)
     end
   end
 end
 
--- What holds a slot, and is no job that may.
-local function check_slots(cursor)
-  local found = redis.call('HSCAN', key('slots'), cursor, 'COUNT', CHUNK)
-  for at = 1, #found[2], 2 do
-    local lane = found[2][at]
-    if not holder_of(lane) then
-      report('', 'the slot of the lane ' .. lane .. ' is held by no job of it')
+-- Whether a set of a lane has a member that is no such job of the lane.
+local function is_stray(lane, set, member)
+  local uuid = string.sub(member, 13)
+  local job = load(uuid)
+  return not newer[uuid]
+    and not (job and job.lane == lane and lane_set_of(job.state, job.token) == set and in_lane(set, job))
+end
+
+-- Check some members of a set; returns how many there were, and how many were removed.
+local function check_members(lane, set, rank)
+  local members = redis.call('ZRANGE', key(set, lane), rank, rank + CHUNK - 1)
+  local removed = 0
+  fetch(uuids_of(members))
+  for _, member in ipairs(members) do
+    if is_stray(lane, set, member) then
+      report('', 'the lane ' .. lane .. ' lists a job that it does not have: ' .. string.sub(member, 13))
+      removed = removed + (repair and redis.call('ZREM', key(set, lane), member) or 0)
+    end
+  end
+  return #members, removed
+end
+
+-- What of a lane contradicts its limit, unless a look at it is due anyway.
+local function check_slots(lane)
+  local timer = redis.call('ZSCORE', key('delayed'), lane_timer(lane))
+  fetch_limits({lane})
+  local limit, blocked = lane_limits[lane], redis.call('ZCARD', key('lane', lane))
+  local claimable = redis.call('ZCOUNT', key('held', lane), '(' .. CLAIMED_SCORE, '+inf')
+  local held = redis.call('ZCARD', key('held', lane))
+  if limit.is_strict then
+    held = held + redis.call('ZCARD', key('retrying', lane))
+  end
+  local problem
+  if claimable > 0 and held > limit.running then
+    problem = 'the lane ' .. lane .. ' has ' .. held .. ' jobs that are claimable or claimed, of ' .. limit.running
+  elseif blocked > 0 and held < limit.running and not limit.rate then
+    problem = 'a slot of the lane ' .. lane .. ' is free, and ' .. blocked .. ' of its jobs are BLOCKED'
+  elseif blocked ~= tonumber(redis.call('ZSCORE', key('blocked_lanes'), lane) or 0) then
+    problem = 'the lane ' .. lane .. ' is listed with another number of BLOCKED jobs'
+  elseif limit.rate and blocked > 0 and held < limit.running and not timer then
+    problem = 'the lane ' .. lane .. ' has BLOCKED jobs, and no moment of its next start'
+  end
+  if problem and not (timer and tonumber(timer) <= now) then
+    report('', problem)
+    if repair then
+      has_lanes, asked_lanes[lane] = true, true
+      redis.call('ZREM', key('blocked_lanes'), lane)
+    end
+  end
+end
+
+-- The cursor is a lane, a number of a set of it, and a rank.
+local function check_lanes(cursor)
+  local lane, number, rank = '', #SETS_OF_LANES, 0
+  if cursor ~= '0' then
+    lane, number, rank = unpack(cmsgpack.unpack(cursor))
+  end
+  for _ = 1, CHUNK / 10 do
+    if rank == 0 and number == #SETS_OF_LANES then
+      lane, number = redis.call('ZRANGEBYLEX', key('lanes'), '(' .. lane, '+', 'LIMIT', 0, 1)[1], 0
+      if not lane then
+        return false
+      end
+    end
+    number = rank == 0 and number + 1 or number
+    local count, removed = check_members(lane, SETS_OF_LANES[number], rank)
+    rank = count == CHUNK and rank + count - removed or 0
+    if number == #SETS_OF_LANES and rank == 0 then
+      check_slots(lane)
+    end
+    if count == CHUNK then
+      break
+    end
+  end
+  return cmsgpack.pack({lane, number, rank})
+end
+
+-- Limits that can't be read.
+local function check_limits()
+  local found = redis.call('HGETALL', key('limits'))
+  for at = 1, #found, 2 do
+    if not decode_limit(found[at + 1]) then
+      report('', 'a limit can not be read: ' .. string.gsub(found[at], '\n', ' '))
       if repair then
-        open_lane(lane)
+        quarantine('limits', found[at], found[at + 1])
       end
     end
   end
-  return found[1] ~= '0' and found[1]
+  return false
 end

@@ -175,7 +175,7 @@ local function check_record(uuid, value)
     end
   end
   check_key(job)
-  if job.ties then
+  if job.lane then
     check_lane(job)
   end
   check_history(job)

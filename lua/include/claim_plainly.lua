@@ -52,18 +52,24 @@ local function claim_records(members, uuids, values, name, who, claim_id, expire
   return rows, records, places, leases
 end
 
+-- Whether a job that waits for its lane could be claimed in exchange for another one of the lane.
+local function may_exchange()
+  return redis.call('EXISTS', key('blocked_lanes')) == 1
+end
+
 local function claim_plainly(request)
   local who, claim_id, expiry, limit, names = request[1], request[2], request[3], request[4], request[5]
   if not expiry or expiry < SOON or is_due() or is_heard('CLAIMED') then
     return
   end
-  local wanted = ready_names(names, limit)
+  local wanted, rooms = ready_names(names, limit)
   if #wanted == 0 then
-    return {'OK', {}, false}
+    return not may_exchange() and {'OK', {}, false} or nil
   end
   local name, index = wanted[1], state_index('UNCLAIMED', wanted[1])
-  local members = #wanted > 1 and limit > 1 and {} or redis.call('ZRANGE', index, 0, limit - 1)
-  if #members == 0 then
+  local most = math.min(limit, rooms[name] or limit)
+  local members = #wanted > 1 and limit > 1 and {} or redis.call('ZRANGE', index, 0, most - 1)
+  if #members == 0 or #members < limit and may_exchange() then
     return
   end
   local uuids = uuids_of(members)

@@ -94,8 +94,9 @@ local function consume_plainly(ends)
   local left = {}
   for claim_id, count in pairs(counts) do
     local owner = key('owner', claim_id)
-    local known = redis.call('MGET', owner)[1]
-    if not known then
+    local known, limited = unpack(redis.call('MGET', owner, key('limited')))
+    if not known or limited and string.find(limited, '\n' .. name .. '\n', 1, true)
+      and redis.call('EXISTS', key('waiters')) == 1 then
       return
     end
     left[owner] = (tonumber(known) or 0) - count

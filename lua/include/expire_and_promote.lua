@@ -37,7 +37,11 @@ local function process_timer(timer, most)
     if job and due_at(job) and due_at(job) <= now then
       expire_or_promote(job)
     elseif not is_changed[uuid] then
+      -- A line break begins the timer of a lane, which the look at it sets anew if it has to.
       orphans[#orphans + 1] = uuid
+      if string.byte(uuid) == 10 then
+        has_lanes, asked_lanes[string.sub(uuid, 2)] = true, true
+      end
     end
   end
   if #orphans > 0 then

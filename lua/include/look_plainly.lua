@@ -1,7 +1,8 @@
 -- include: arming
 -- include: plain
 -- include: ready_queue
--- The plain case of ready_in.lua: nothing is ready or claimed, or becomes due, and the claims were searched lately.
+-- The plain case of ready_in.lua: nothing is ready, claimed or BLOCKED, or becomes due, and the claims were searched
+-- lately.
 
 local function look_plainly(request)
   local searched = tonumber(redis.call('HGET', key('swept'), 'at') or '')
@@ -9,8 +10,9 @@ local function look_plainly(request)
     return
   end
   -- One look at all of them is enough on most boards.
-  if redis.call('EXISTS', key('leases'), key('delayed'), key('heads')) > 0
-    and (redis.call('EXISTS', key('leases'), key('delayed')) > 0 or #ready_names(request[1], 1) > 0) then
+  if redis.call('EXISTS', key('leases'), key('delayed'), key('heads'), key('blocked_lanes')) > 0
+    and (redis.call('EXISTS', key('leases'), key('delayed'), key('blocked_lanes')) > 0
+      or #ready_names(request[1], 1) > 0) then
     return
   end
   return {'OK', -1, arm_anew(request, nil)}

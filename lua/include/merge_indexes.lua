@@ -4,9 +4,14 @@
 -- is called, because most claims are of one name and don't need it.
 
 -- Returns up to `most` members after a place ("score member", or nil for all), lowest first, and the last one's place.
-local function merge_indexes(keys, after, most)
+-- With `most_of_each`, no more of each key than that says.
+local function merge_indexes(keys, after, most, most_of_each)
   local function refill(stream)
-    stream.buffer = redis.call('ZRANGE', stream.key, stream.rank, stream.rank + stream.step - 1, 'WITHSCORES')
+    if stream.rank >= stream.final then
+      return false
+    end
+    stream.buffer = redis.call(
+      'ZRANGE', stream.key, stream.rank, math.min(stream.rank + stream.step, stream.final) - 1, 'WITHSCORES')
     stream.rank, stream.at = stream.rank + stream.step, 1
     stream.member, stream.score = stream.buffer[1], tonumber(stream.buffer[2])
     return stream.score ~= nil
@@ -45,8 +50,10 @@ local function merge_indexes(keys, after, most)
   local heap, members, last = {}, {}, nil
   local score, member = string.match(after or '', '^(%S+) (.*)$')
   local step = math.max(1, math.min(most, math.ceil(2 * most / #keys)))
-  for _, name in ipairs(keys) do
-    local stream = {key = name, rank = score and rank_after(name, score, member) or 0, step = step}
+  for number, name in ipairs(keys) do
+    local rank = score and rank_after(name, score, member) or 0
+    local final = most_of_each and rank + most_of_each[number] or math.huge
+    local stream = {key = name, rank = rank, step = step, final = final}
     if refill(stream) then
       heap[#heap + 1] = stream
     end

@@ -9,6 +9,11 @@ local function place_of(moment, priority)
   return string.format('%.0f', since + (NORMAL - priority) * PLACES_OF_PRIORITY)
 end
 
+-- The moment at which a job became due, by its place.
+local function moment_of(place, priority)
+  return place - (NORMAL - priority) * PLACES_OF_PRIORITY + FIRST_MOMENT
+end
+
 -- The member of such a set. Of one place, the job that was posted first comes first.
 local function member_of(uuid, sequence)
   return string.format('%012x', sequence) .. uuid

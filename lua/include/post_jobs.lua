@@ -42,7 +42,7 @@ local function fetch_all(items)
   fetch_finished(others)
 end
 
-local function delay_and_ties(item)
+local function delay_and_lane(item)
   if type(item[7]) == 'table' then
     return unpack(item[7])
   end
@@ -52,10 +52,10 @@ end
 local function set_posting(job, item, posting)
   job.priority = item[3]
   -- each posted field: job.FIELD = item[7 + NUMBER]
-  local delay = delay_and_ties(item)
+  local delay = delay_and_lane(item)
   job.run_at = delay and now + delay or item[6]
   if not wait_for_delay(job) then
-    join(job)
+    join(job, place_of(now, job.priority))
   end
   bodies[job.uuid] = posting
 end
@@ -64,8 +64,9 @@ end
 local function new_job(item, posting)
   local job = {
     uuid = item[1], name = item[2], key = item[4], sequence = 0, created = now, attempts = 0, token = 0,
-    history_length = 0, modified = now, ties = select(2, delay_and_ties(item)),
+    history_length = 0, modified = now, lane = select(2, delay_and_lane(item)),
   }
+  has_lanes = has_lanes or job.lane ~= nil
   set_posting(job, item, posting)
   histories[job.uuid] = ''
   return job
@@ -73,7 +74,7 @@ end
 
 -- The outcome of each posting, given those before it in the batch.
 local function plan(items, postings)
-  local outcomes, found, taken = {}, {}, false
+  local outcomes, found, is_refused = {}, {}, false
   for index, item in ipairs(items) do
     local uuid, text = item[1], key_field(item)
     local known = jobs[uuid] or jobs[aliases[uuid] or false]
@@ -89,13 +90,14 @@ local function plan(items, postings)
     elseif item[5] == 'keep' then
       outcomes[index], found[index] = 'KEPT', holder
     elseif item[5] == 'replace' and holder.state ~= 'CLAIMED' and not newer[holder.uuid] then
-      outcomes[index], found[index] = 'REPLACED', holder
-      aliases[uuid] = holder.uuid
+      local is_same_lane = holder.lane == select(2, delay_and_lane(item))
+      outcomes[index], found[index] = is_same_lane and 'REPLACED' or 'OTHER_LANE', holder
+      aliases[uuid], is_refused = holder.uuid, is_refused or not is_same_lane
     else
-      outcomes[index], found[index], taken = 'TAKEN', holder, true
+      outcomes[index], found[index], is_refused = 'TAKEN', holder, true
     end
   end
-  return outcomes, found, taken
+  return outcomes, found, is_refused
 end
 
 local function assign_sequences(outcomes, found)
@@ -127,12 +129,13 @@ local function apply_plan(items, postings, outcomes, found)
   end
 end
 
--- Post all, or nothing if a key is taken; returns the outcomes, the jobs, and whether a key is taken.
+-- Post all, or nothing if a key is taken or a lane is another one; returns the outcomes, the jobs, and whether it was
+-- refused.
 local function post_jobs(items, postings)
   fetch_all(items)
-  local outcomes, found, taken = plan(items, postings)
-  if not taken then
+  local outcomes, found, is_refused = plan(items, postings)
+  if not is_refused then
     apply_plan(items, postings, outcomes, found)
   end
-  return outcomes, found, taken
+  return outcomes, found, is_refused
 end

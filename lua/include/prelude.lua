@@ -2,13 +2,14 @@
 -- What a script knows of its jobs, and small functions.
 
 local LIVE = {DELAYED = true, BLOCKED = true, UNCLAIMED = true, CLAIMED = true}
--- The states of a job that holds the slot of its lane.
-local HOLDS = {UNCLAIMED = true, CLAIMED = true}
+-- In which set of its lane a job is, by its state: see lanes.lua.
+local LANE_SETS = {BLOCKED = 'lane', UNCLAIMED = 'held', CLAIMED = 'held'}
 local TIMERS = {DELAYED = 'delayed', CLAIMED = 'leases'}
 
 -- The jobs that this script has loaded, by uuid, and what else is known of them: see records.lua and writeback.lua.
 local jobs, histories, before, finished, newer = {}, {}, {}, {}, {}
 local changed, is_changed, bodies, packed, results, moved = {}, {}, {}, {}, {}, {}
+local lane_sets, has_lanes = {}, false
 local has_listeners, events, last_entry, decimals = {}, {}, {}, {}
 
 -- The rest of the script is one function, whose end the loader appends: Lua looks a variable of the same function up in

@@ -14,7 +14,7 @@ local function read_record(uuid, value)
   end
   local readable, rest,
     -- each field, by ",": its_FIELD
-    , its_ties
+    , its_lane, its_since
     = pcall(cmsgpack.unpack_limit, value, count, #RECORD_HEAD)
   local place = readable and its_uuid == uuid and STATE_INDEXES[its_state] and tonumber(its_place)
   if place and place - place == 0
@@ -23,10 +23,11 @@ local function read_record(uuid, value)
     -- each optional_text field: and (its_FIELD == false or type(its_FIELD) == 'string')
     -- each optional_number field: and (its_FIELD == false or type(its_FIELD) == 'number' and its_FIELD - its_FIELD == 0)
     -- each flag field: and (its_FIELD == false or its_FIELD == true)
-    and (count ~= TIED_COUNT or type(its_ties) == 'table' and type(its_ties.lane) == 'string')
+    and (count ~= TIED_COUNT or type(its_lane) == 'string'
+      and (its_since == false or type(its_since) == 'number' and its_since - its_since == 0))
   then
     return count, rest,
       -- each field, by ",": its_FIELD
-      , its_ties
+      , its_lane, its_since
   end
 end

@@ -12,13 +12,13 @@ local function first_heads(count)
   return found
 end
 
--- Up to `most` of these names (nil: of all names) that have claimable jobs and are not paused, best head first. That
--- many claims never need more names.
+-- Up to `most` of these names (nil: of all names) that have claimable jobs and are not paused, best head first; that
+-- many claims never need more names. And how many more jobs of each limited name may be claimed.
 local function ready_names(names, most)
-  local paused, count = paused_names()
+  local paused, count, rooms = paused_names()
   local found, heads, members = {}, {}, {}
   if paused[''] then
-    return found
+    return found, rooms
   end
   local function add(name, head)
     if head and not paused[name] then
@@ -48,19 +48,23 @@ local function ready_names(names, most)
   for index = #found, most + 1, -1 do
     found[index] = nil
   end
-  return found
+  return found, rooms
 end
 
--- The members of the best jobs of these names (nil: of all), and their indexes.
-local function best_jobs(names, count)
-  local indexes, members = {}, {}
-  for index, name in ipairs(ready_names(names, count)) do
-    indexes[index] = state_index('UNCLAIMED', name)
+-- The members of the best jobs of these names (nil: of all), and `further` more, since some may be no jobs that can be
+-- claimed; their indexes; and how many jobs of each limited name may be claimed.
+local function best_jobs(names, count, further)
+  local indexes, members, most, sum = {}, {}, {}, 0
+  local wanted, rooms = ready_names(names, count + further)
+  for number, name in ipairs(wanted) do
+    indexes[number] = state_index('UNCLAIMED', name)
+    most[number] = math.min(count, rooms[name] or count) + further
+    sum = sum + most[number]
   end
-  if #indexes == 1 or #indexes > 0 and count == 1 then
-    members = redis.call('ZRANGE', indexes[1], 0, count - 1)
+  if #indexes == 1 or #indexes > 0 and count + further == 1 then
+    members = redis.call('ZRANGE', indexes[1], 0, most[1] - 1)
   elseif #indexes > 0 then
-    members = merge_indexes(indexes, nil, count)
+    members = merge_indexes(indexes, nil, math.min(count + further, sum), most)
   end
-  return members, indexes
+  return members, indexes, rooms
 end

@@ -12,12 +12,17 @@
 -- fields: expires optional_number, cancel flag, reason optional_text, error optional_text, checkpoint flag,
 -- fields: progress flag, retained optional_number
 --
--- A job with ties has one more field, so that the plain case passes it over: they are {lane = its lane}.
+-- A job with a lane has two more fields, so that the plain case passes it over: the lane, and the moment since which it
+-- has waited for that, if it was admitted after a wait.
 
-local TIED_COUNT = FIELD_COUNT + 1
+local TIED_COUNT = FIELD_COUNT + 2
 local RECORD_HEAD, TIED_HEAD = '\220\0\FIELD_COUNT', string.char(220, 0, TIED_COUNT)
 
 local function has_known_head(value)
   local head = string.sub(value, 1, #RECORD_HEAD)
   return head == RECORD_HEAD or head == TIED_HEAD
+end
+
+local function is_newer(fields)
+  return fields ~= FIELD_COUNT and fields ~= TIED_COUNT
 end

@@ -17,6 +17,10 @@ local function is_live(job)
   return LIVE[job.state]
 end
 
+local function lane_set_of(state, token)
+  return LANE_SETS[state] or state == 'DELAYED' and token ~= 0 and 'retrying' or nil
+end
+
 -- Completed jobs are remembered for longer than they are shown.
 local function is_hidden(job)
   return job.state == 'COMPLETE' and job.retained ~= nil and job.retained <= now
@@ -27,7 +31,7 @@ local function encode(job)
   local fields = cmsgpack.pack(
     -- each field, by ",": job.FIELD or false
   )
-  return job.ties and TIED_HEAD .. fields .. cmsgpack.pack(job.ties) or RECORD_HEAD .. fields
+  return job.lane and TIED_HEAD .. fields .. cmsgpack.pack(job.lane, job.since or false) or RECORD_HEAD .. fields
 end
 
 local function is_text(value)
@@ -38,17 +42,22 @@ end
 local function decode(uuid, value, history)
   local fields, rest,
     -- each field, by ",": its_FIELD
-    , its_ties
+    , its_lane, its_since
     = read_record(uuid, value)
   if not fields then
     return false
   end
-  newer[uuid] = fields > TIED_COUNT or nil
+  newer[uuid] = is_newer(fields) or nil
   histories[uuid] = history or rest >= 0 and string.sub(value, rest + 1) or ''
   before[uuid] = its_state
+  if fields == TIED_COUNT then
+    has_lanes, lane_sets[uuid] = true, lane_set_of(its_state, its_token)
+  else
+    its_lane, its_since = nil, nil
+  end
   return {
     -- each field, by ",": FIELD = its_FIELD or nil
-    , ties = fields == TIED_COUNT and its_ties or nil
+    , lane = its_lane, since = its_since or nil
   }
 end
 

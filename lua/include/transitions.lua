@@ -28,9 +28,19 @@ local function wait_for_delay(job)
   return is_delayed
 end
 
--- Let a job wait for its lane, or be claimable if it has none, at the place of those that become due now.
-local function join(job)
-  job.state, job.place = job.ties and 'BLOCKED' or 'UNCLAIMED', place_of(now, job.priority)
+-- Let a job wait for its lane, or be claimable if it has none.
+local function join(job, place)
+  job.state, job.place, job.since = job.lane and 'BLOCKED' or 'UNCLAIMED', place, nil
+end
+
+-- Let a delayed job be claimable, or wait for its lane; in a strict one a retry has kept its slot.
+local function end_delay(job, place)
+  local limit = job.token ~= 0 and limit_of(job)
+  if limit and limit.is_strict and not limit.rate then
+    job.state, job.place = 'UNCLAIMED', place
+  else
+    join(job, place)
+  end
 end
 
 -- The token is the moment of the claim: so it grows even after a failover that lost the job's last claims.
@@ -54,8 +64,14 @@ local function requeue(job, kind, reason, run_at)
   end_claim(job)
   job.run_at = run_at or job.run_at
   if not wait_for_delay(job) then
-    -- It keeps its place, and its lane's slot.
-    job.state = 'UNCLAIMED'
+    local limit = limit_of(job)
+    if limit and limit.rate then
+      -- Another start: the rate must let it.
+      block_again(job)
+    else
+      -- It keeps its place, and its slot of the lane.
+      job.state = 'UNCLAIMED'
+    end
   end
   record_event(job, kind, who, job.token, reason)
 end
@@ -107,7 +123,7 @@ local function expire_or_promote(job)
   if job.state == 'CLAIMED' then
     expire(job)
   else
-    job.state = job.ties and 'BLOCKED' or 'UNCLAIMED'
+    end_delay(job, job.place)
     record_event(job, 'DUE')
   end
   return job

@@ -24,17 +24,22 @@ local function next_waiter(name)
 end
 
 -- Wake one waiter for each job that became ready, and one for each name that has a job due soon, which waiters may not
--- know yet.
-local function wake_waiters(ready, soon)
-  if not next(ready) and not next(soon) then
+-- know yet. `left` has how many claims of each name have ended: if it has a limit, so many more of it can be claimed.
+local function wake_waiters(ready, soon, left)
+  if not next(ready) and not next(soon) and not next(left) then
     return
   end
   if redis.call('EXISTS', key('waiters')) == 0 then
     return
   end
-  local paused = paused_names()
+  local paused, _, rooms = paused_names()
   if paused[''] then
     return
+  end
+  for name, count in pairs(left) do
+    if rooms[name] and redis.call('ZSCORE', key('heads'), name) then
+      ready[name] = (ready[name] or 0) + math.min(count, rooms[name])
+    end
   end
   local function wake_some(name, count)
     for _ = 1, paused[name] and 0 or count do

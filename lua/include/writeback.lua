@@ -7,14 +7,6 @@
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
 
-local function write_all(command, lists)
-  for name, list in pairs(lists) do
-    if #list > 0 then
-      redis.call(command, name, unpack(list))
-    end
-  end
-end
-
 local function update_key(fields, lost, job, was)
   local was_live, live = LIVE[was or false], LIVE[job.state]
   if live and not was_live then
@@ -65,13 +57,17 @@ end
 
 -- May be called several times.
 local function write_back()
-  if #changed == 0 and not next(open_lanes) then
+  local soon = {}
+  if has_lanes then
+    look_at_lanes(soon)
+  end
+  if #changed == 0 then
     publish()
     return
   end
   local adds, removals, fields, lost = {}, {}, {}, {}
   local records, listings, ended = {}, {}, {}
-  local ready, soon, heads, names = {}, {}, {}, {}
+  local ready, left, heads, names = {}, {}, {}, {}
   local run_was, run_state, run_name, from, to, from_timer, to_timer
   for _, job in ipairs(changed) do
     local uuid, name, state, was, moment = job.uuid, job.name, job.state, before[job.uuid], due_at(job)
@@ -101,6 +97,8 @@ local function write_back()
       end
       if state == 'UNCLAIMED' then
         ready[name] = (ready[name] or 0) + 1
+      elseif was == 'CLAIMED' then
+        left[name] = (left[name] or 0) + 1
       end
     end
 
@@ -122,9 +120,6 @@ local function write_back()
 
     if job.key then
       update_key(fields, lost, job, was)
-    end
-    if job.ties then
-      update_lane(adds, removals, job, was, member)
     end
 
     local record = encode(job)
@@ -167,10 +162,6 @@ local function write_back()
     end
   end
   changed, is_changed, moved = {}, {}, {}
-  admit_all()
-  if #changed > 0 then
-    write_back()
-  end
   publish()
-  wake_waiters(ready, soon)
+  wake_waiters(ready, soon, left)
 end

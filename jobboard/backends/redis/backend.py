@@ -21,6 +21,7 @@ from jobboard.backends.redis.entities import Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs
+from jobboard.backends.redis.limits import Limits
 from jobboard.backends.redis.maintenance import Maintenance
 from jobboard.backends.redis.options import OPTIONS, Durability, database
 from jobboard.backends.redis.pool import ConnectionPool
@@ -46,7 +47,7 @@ class RedisBackend(Backend):
     #: At 15 to 20 microseconds a job on a quiet machine, a script of this many stays under 5 ms on a busy one too.
     capabilities = Capabilities(
         processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100,
-        ties=False,
+        ties=True,
     )  # fmt: skip
     options = {**OPTIONS, "db": database, "client": program_client.client}
 
@@ -71,7 +72,8 @@ class RedisBackend(Backend):
         self.schedules = Schedules(self.client)
         self.entities = Entities(self.client)
         self.books = Books(self.client)
-        self.maintenance = Maintenance(self.client, self._checks)
+        self.limits = limits = Limits(self.client)
+        self.maintenance = Maintenance(self.client, self._checks, limits)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
         self._waiters = Waiters(self.client, self._subscriptions, jobs.claimed_under)
         self._is_open = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -31,8 +31,8 @@ _FOREVER = 2**52
 #: A job's place is its moment since this one, plus a number for its priority: see ``lua/include/places.lua``.
 _PLACES_OF_PRIORITY, _FIRST_MOMENT = 2**51, 1577836800000000
 
-#: Where a record has its ties, if it has any.
-_TIES = 23
+#: Where a record has its lane, if it has one; the moment since which the job waits for it follows.
+_LANE = 23
 
 #: A token that a caller gives may be any number; msgpack can't hold all of them.
 MAX_TOKEN = 2**62
@@ -61,9 +61,13 @@ def fence_parts(fence: Fence) -> list[Any]:
     return [fence.uuid, fence.who, min(fence.token, MAX_TOKEN)]
 
 
-def claim_parts(claim: ClaimRequest, limit: int, names: frozenset[str] | None) -> list[Any]:
-    """Return a claim request as the scripts take it."""
-    return [claim.who, claim.claim_id, span(claim.expiry), limit, None if names is None else list(names)]
+def claim_parts(claim: ClaimRequest, limit: int, names: frozenset[str] | None, exchanged: int = 0) -> list[Any]:
+    """Return a claim request as the scripts take it.
+
+    :param exchanged: where the last search for exchanges ended.
+    """
+    parts = [claim.who, claim.claim_id, span(claim.expiry), limit, None if names is None else list(names)]
+    return [*parts, exchanged] if exchanged else parts
 
 
 def posting_parts(new: NewJob) -> list[Any]:
@@ -77,7 +81,7 @@ def posting_parts(new: NewJob) -> list[Any]:
         # A str; its attribute `value` is looked up by two functions of Python.
         new.if_exists,
         None if new.run_at is None else micros(new.run_at),
-        delay if new.ties is None else [delay or False, asdict(new.ties)],
+        delay if new.ties is None else [delay or False, new.ties.lane],
         new.max_attempts,
     ]
 
@@ -127,7 +131,10 @@ def row_of(
 
 def _ties_of(stored: Sequence[Any]) -> Ties | None:
     """Return the ties in a record; those of a newer format can't be read."""
-    return Ties(**stored[_TIES]) if len(stored) == _TIES + 1 else None
+    if len(stored) != _LANE + 2:
+        return None
+    lane, since = stored[_LANE:]
+    return Ties(lane, None if since is False else since / 1e6)
 
 
 def history_of(packed: bytes) -> list[HistoryEntry]:

@@ -52,12 +52,17 @@ _POST_OUTCOMES = {outcome.name.encode(): outcome for outcome in PostOutcome}
 _CANCEL_OUTCOMES = {outcome.name.encode(): outcome for outcome in CancelOutcome}
 _TRASH_OUTCOMES = {outcome.name.encode(): outcome for outcome in TrashOutcome}
 
+#: For how many sets of names it is known at most where the search for exchanges goes on.
+_MAX_KNOWN = 100
+
 
 class Jobs(JobStore):
     """The jobs of one board."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
+        #: Where the last search for exchanges ended, by the names that were asked for.
+        self._exchanged: dict[frozenset[str] | None, int] = {}
 
     # -- posting ---------------------------------------------------------------------------------------------------
 
@@ -98,8 +103,12 @@ class Jobs(JobStore):
         return None if status == b"MISSING" else rows_of(parts[0])[0]
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        request = pack(claim_parts(claim, limit, names))
-        _, parts, skipped = self._client.call_until_current("claim_next", request, changes=True)
+        request = pack(claim_parts(claim, limit, names, self._exchanged.get(names, 0)))
+        _, parts, skipped, *exchanged = self._client.call_until_current("claim_next", request, changes=True)
+        if exchanged:
+            if len(self._exchanged) >= _MAX_KNOWN:
+                self._exchanged.clear()
+            self._exchanged[names] = exchanged[0]
         self._client.warn_of_newer(skipped)
         return rows_of(parts)
 

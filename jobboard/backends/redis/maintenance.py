@@ -7,15 +7,18 @@ from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import pack, pause_of, text_of
+from jobboard.backends.redis.limits import Limits, limits_of
 from jobboard.backends.rows import Pause
+from jobboard.backends.sweep import sweep
 
 
 class Maintenance(roles.Maintenance):
     """Each method is one script; an audit calls its script for a part of the board at a time."""
 
-    def __init__(self, client: RedisClient, checks: ServerChecks) -> None:
+    def __init__(self, client: RedisClient, checks: ServerChecks, limits: Limits) -> None:
         self._client = client
         self._checks = checks
+        self._limits = limits
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         self._client.change("pause", pack([name or "", by, reason]))
@@ -33,7 +36,9 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         """Delete up to ``limit`` things, and what was completed together with the last of them: up to 99 jobs more."""
-        return int(self._client.read("tidy", str(limit))[1])
+        _, count, pending = self._client.read("tidy", str(limit))
+        sweep(self._limits, limits_of(pending))
+        return int(count)
 
     def holders(self) -> list[Holder]:
         return []
