@@ -57,6 +57,9 @@ _MODULES = {
     "serving": {
         "serve": "Serve the console, pages about boards in a browser, until SIGTERM or SIGINT.",
     },
+    "simulating": {
+        "simulate": "Try limits before a deploy: run arrivals of jobs with and without them, and compare the waits.",
+    },
     "watching": {
         "entities": "Show the conductors and other participants, alive or not.",
         "export": "Write jobs as JSON, one a line, in the order of claims; without --state those on the board.",
