@@ -12,11 +12,13 @@ from servers.etcd_servers import EtcdServer
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, backend, fetch
-from jobboard.backends.layout import UPGRADING
+from jobboard.backends.layout import LAYOUT, UPGRADING
 from jobboard.testing import Harness
 
 etcd = a_server(EtcdServer)
 zookeeper = a_server(ZooKeeperServer)
+
+OURS, LATER = str(LAYOUT), str(LAYOUT + 1)
 
 
 @pytest.fixture(params=["etcd", "zookeeper"])
@@ -26,19 +28,19 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
         yield harness
 
 
-@pytest.mark.parametrize("number", ["1", UPGRADING.decode()])
+@pytest.mark.parametrize("number", ["1", "2", UPGRADING.decode()])
 def test_an_earlier_layout_is_refused_and_upgraded_once(harness: Harness, number: str) -> None:
     board = harness.board()
     job = board.post("resize", details={"page": 1})
-    assert harness.write_layout(board, number) == "2"
+    assert harness.write_layout(board, number) == OURS
     board.close()
-    with pytest.raises(BoardUnavailable, match=rf"layout {number}, .* layout 2; .*`jobboard upgrade`"):
+    with pytest.raises(BoardUnavailable, match=rf"layout {number}, .* layout {OURS}; .*`jobboard upgrade`"):
         board.connect()
-    for found in (number, "2"):
+    for found in (number, OURS):
         migration = fetch(board.name, harness.uri()).migrate()
-        assert (migration.found, migration.now) == (found, "2")
+        assert (migration.found, migration.now) == (found, OURS)
     board.connect()
-    assert board.migrate().found == "2"
+    assert board.migrate().found == OURS
     [claimed] = board.claim_next("alice")
     assert (claimed.uuid, claimed.details) == (job.uuid, {"page": 1})
     board.consume(claimed, "alice")
@@ -46,15 +48,15 @@ def test_an_earlier_layout_is_refused_and_upgraded_once(harness: Harness, number
 
 def test_a_later_layout_is_not_upgraded(harness: Harness) -> None:
     board = harness.board()
-    harness.write_layout(board, "3")
-    with pytest.raises(BoardUnavailable, match="layout 3, .* layout 2"):
+    harness.write_layout(board, LATER)
+    with pytest.raises(BoardUnavailable, match=f"layout {LATER}, .* layout {OURS}"):
         fetch(board.name, harness.uri()).migrate()
-    assert harness.write_layout(board, "2") == "3"
+    assert harness.write_layout(board, OURS) == LATER
 
 
 def test_a_board_that_does_not_exist_gets_our_layout(harness: Harness) -> None:
     name = harness.fresh_name()
     migration = fetch(name, harness.uri()).migrate()
-    assert (migration.found, migration.now) == (None, "2")
+    assert (migration.found, migration.now) == (None, OURS)
     with backend(name, harness.uri()) as board:
         assert board.post("resize").uuid == board.claim_next("alice")[0].uuid

@@ -18,7 +18,7 @@ from jobboard import BoardUnavailable
 
 TESTS = Path(__file__).parent.parent
 #: A commit of each earlier layout.
-OF_LAYOUT = {1: "6aa72804"}
+OF_LAYOUT = {1: "6aa72804", 2: "103e92cf"}
 #: The commit before the one that is tested.
 BEFORE = "HEAD~1"
 

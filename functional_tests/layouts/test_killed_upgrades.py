@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from jobboard import BoardUnavailable, JobState, backend, fetch
-from jobboard.backends.layout import UPGRADING
+from jobboard.backends.layout import STORED_LAYOUT, UPGRADING
 from jobboard.backends.redis.client import RedisClient
 from layouts.dumps import NAME, file_of, running
 from layouts.test_killed_migrations import is_killed, kill_this_process
@@ -89,7 +89,7 @@ def test_an_upgrade_that_is_killed_after_any_step_ends_with_the_same_board(tmp_p
                 kill_after_step(number, monkeypatch)
                 if not is_killed(store):
                     break
-            if client.get(f"{ROOT}layout") != b"2":
+            if client.get(f"{ROOT}layout") != STORED_LAYOUT:
                 with pytest.raises(BoardUnavailable, match=rf"layout {UPGRADING.decode()}, .*`jobboard upgrade`"):
                     fetch(NAME, store.uri).connect()
             fetch(NAME, store.uri).migrate()

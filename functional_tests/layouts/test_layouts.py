@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobboard import BoardUnavailable, JobBoard, JobState, backend, fetch
+from jobboard.backends.layout import LAYOUT
+from jobboard.backends.sql.schema import VERSION
 from layouts.dumps import FAR, NAME, STORES, Store, file_of, running
 
 STATES = {
@@ -22,11 +24,20 @@ STATES = {
 }
 
 
+#: The versions of the schema that databases had with each layout.
+SCHEMAS = {1: "4", 2: "5"}
+
+
+@pytest.fixture(params=range(1, LAYOUT))
+def layout(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store with the board that the first layout's jobboard made."""
+def store(request: pytest.FixtureRequest, layout: int, tmp_path: Path) -> Iterator[Store]:
+    """A store with the board that an earlier layout's jobboard made."""
     with running(request.param, tmp_path) as store:
-        store.load(file_of(request.param, 1).read_text())
+        store.load(file_of(request.param, layout).read_text())
         yield store
 
 
@@ -34,8 +45,10 @@ def states_on(board: JobBoard) -> dict[str, JobState]:
     return {job.name: job.state for job in board.iterjobs(states=set(STATES.values()))}
 
 
-def test_a_board_of_the_first_layout_is_refused_until_it_is_upgraded_and_then_serves_all_its_jobs(store: Store) -> None:
-    found, ours = ("4", "6") if "sql" in store.uri else ("1", "2")
+def test_a_board_of_an_earlier_layout_is_refused_until_it_is_upgraded_and_then_serves_all_its_jobs(
+    store: Store, layout: int
+) -> None:
+    found, ours = (SCHEMAS[layout], str(VERSION)) if "sql" in store.uri else (str(layout), str(LAYOUT))
     for _ in range(2):
         with pytest.raises(BoardUnavailable, match=rf"\b{found}\b.*\b{ours}\b.*jobboard (upgrade|migrate)"):
             fetch(NAME, store.uri).connect()
@@ -53,7 +66,11 @@ def use_every_job(board: JobBoard) -> None:
     """What was paused waits; the others are claimed in the order that they had."""
     newest = board.post("newest", priority="high")
     claimed = board.claim_next("carol", limit=10)
-    assert [job.name for job in claimed] == ["first", "newest", "keyed", "returned", "low"]
+    names = [job.name for job in claimed]
+    assert (names[:2], names[-1], set(names[2:4])) == (["first", "newest"], "low", {"keyed", "returned"})
+    if board.store.startswith("redis") or "sql" in board.store:
+        # A znode or a key that was put back has a new moment of its creation.
+        assert names[2:4] == ["keyed", "returned"]
     assert newest in claimed
     returned = next(job for job in claimed if job.name == "returned")
     assert (returned.checkpoint, returned.attempts, returned.details) == ({"at": 7}, 2, {})

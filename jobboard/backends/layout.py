@@ -5,14 +5,15 @@ from __future__ import annotations
 from jobboard.errors import BoardUnavailable
 
 #: The layout that this code reads and writes. Each change that earlier clients can't share a board with raises it.
-LAYOUT = 2
+LAYOUT = 3
 
 #: The number as a store keeps it.
 STORED_LAYOUT = str(LAYOUT).encode()
 
-#: What a store has instead while an upgrade to ours is under way: clients of both layouts refuse it, and the upgrade
-#: that follows one that was killed goes on.
-UPGRADING = f"{LAYOUT - 1}-{LAYOUT}".encode()
+#: What a store has instead while an upgrade from the first layout is under way: clients of all layouts refuse it, and
+#: the upgrade that follows one that was killed goes on. An earlier jobboard may have left the first of these.
+_INTERRUPTED = tuple(f"1-{layout}".encode() for layout in range(2, LAYOUT + 1))
+UPGRADING = _INTERRUPTED[-1]
 
 
 def check_layout(board: str, where: str, found: bytes) -> None:
@@ -57,4 +58,4 @@ def check_stopped(board: str, where: str, clients: int) -> None:
 
 
 def _is_earlier(found: bytes) -> bool:
-    return found == UPGRADING or (found.isdigit() and int(found) < LAYOUT)
+    return found in _INTERRUPTED or (found.isdigit() and int(found) < LAYOUT)
