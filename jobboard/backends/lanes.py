@@ -33,6 +33,9 @@ MAX_MOVES = 50
 #: How many lanes a claim that found too little looks at for exchanges.
 MAX_EXCHANGES = 20
 
+#: Two moments that are no more seconds apart are one: sums of them are rounded.
+SAME_MOMENT = 1e-6
+
 #: While jobs of its names are BLOCKED, a waiter looks this often whether an exchange lets one be claimed, in seconds.
 EXCHANGE_POLL = 1.0
 
@@ -108,7 +111,7 @@ def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
         if excess > len(steps.withdraw):
             steps.look_at = now
         return _exchanged(view, limit, steps)
-    room = int(min(running - view.held - view.claimable, len(view.blocked), MAX_MOVES))
+    room = int(min(max(0, running - view.held - view.claimable), len(view.blocked), MAX_MOVES))
     if limit.rate is not None:
         room = _limit_starts(view, limit.rate, steps, room, now)
     steps.admit = list(view.blocked[:room])
@@ -122,11 +125,13 @@ def _limit_starts(view: LaneView[Row], rate: Rate, steps: LanePlan[Row], room: i
     """Return how many of the jobs that there is room for the rate lets start now; plan the moment of the next one.
 
     A job that can be claimed counts as one that starts. While as many wait to be claimed as may start at once, time
-    saves up nothing: otherwise these and the saved ones would start together.
+    saves up nothing: otherwise these and the saved ones would start together. What a slower rate has come to before
+    counts no more than a burst of this one.
     """
-    interval, next_at = rate.interval, view.next_at
+    interval = rate.interval
+    next_at = min(view.next_at, now + rate.burst * interval)
     count = 0
-    while count < room and next_at - (rate.burst - 1) * interval <= now:
+    while count < room and next_at - (rate.burst - 1) * interval <= now + SAME_MOMENT:
         if view.claimable + count >= rate.burst:
             next_at = max(next_at, now + rate.burst * interval)
             break

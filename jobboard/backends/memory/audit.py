@@ -9,6 +9,7 @@ from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.lanes import count_problems, lanes_of
+from jobboard.backends.memory.lanes import Lane
 from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex
@@ -61,8 +62,8 @@ def _problems_of_lanes(store: MemoryStore, now: float) -> Iterator[str]:
     """What is wrong with the lanes of the live jobs, and with what is indexed of each."""
     counted = lanes_of(row for row in store.rows.values() if store.is_live(row))
     for name, row in counted.items():
-        lane = store.lanes.by_name.get(name)
-        if lane is None or lane.row(name, store.by_sequence) != row:
+        lane = store.lanes.by_name.get(name, Lane())
+        if lane.row(name, store.by_sequence) != row:
             yield f"the jobs of the lane {name!r} are not listed as such"
         elif lane.look_at is None or lane.look_at > now:
             yield from count_problems(row, store.lanes.rules.of_lane(name))

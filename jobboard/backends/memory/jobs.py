@@ -61,9 +61,10 @@ class Jobs:
 
     def _replace(self, row: StoredJob, new: NewJob, now: float) -> None:
         store = self._store
+        was_blocked = row.index is store.blocked
         store.move(row, None)
         change = lifecycle.replace(row, new, now)
-        store.carry_out(row, change, now)
+        store.carry_out(row, change, now, was_blocked=was_blocked)
         store.aliases[new.uuid] = row
         row.aliases.append(new.uuid)
         if len(row.aliases) > HISTORY_LENGTH:
@@ -203,8 +204,9 @@ class Jobs:
         row = self._store.rows.get(uuid)
         change = lifecycle.reprioritize(row, priority, by, reason, now)
         if row is not None and change.told:
+            was_blocked = row.index is self._store.blocked
             self._store.move(row, None)
-            self._store.carry_out(row, change, now)
+            self._store.carry_out(row, change, now, was_blocked=was_blocked)
             self._store.lanes.look_all(now)
         return change.answer
 

@@ -143,9 +143,10 @@ class Lanes:
         steps = plan(self._view(lane, limit), limit, now)
         self._carry_out(steps, now, joined)
         lane.next_at = steps.next_at
-        self._set_timer(name, lane, steps.look_at)
-        if not (len(lane.blocked) or len(lane.claimable) or lane.claimed or lane.retrying) and lane.next_at <= now:
-            self._set_timer(name, lane, None)
+        is_empty = not (len(lane.blocked) or len(lane.claimable) or lane.claimed or lane.retrying)
+        # An empty one is kept for as long as its rate counts.
+        self._set_timer(name, lane, lane.next_at if is_empty and lane.next_at > now else steps.look_at)
+        if is_empty and lane.look_at is None:
             del self.by_name[name]
 
     def _view(self, lane: Lane, limit: LaneLimit) -> LaneView[StoredJob]:

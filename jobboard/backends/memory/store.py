@@ -95,14 +95,16 @@ class MemoryStore:
         row.sequence = self.last_sequence
         self.rows[row.uuid] = self.by_sequence[row.sequence] = row
 
-    def carry_out(self, row: StoredJob, change: Transition[Answer], now: float) -> Answer:
+    def carry_out(self, row: StoredJob, change: Transition[Answer], now: float, *, was_blocked: bool = False) -> Answer:
         """Let a row that was changed stand where its state says, write its history, tell of it, and return the answer.
 
         A row that is COMPLETE stays readable for its retention, and is remembered for a while after that. What follows
         for lanes is done at the end of the step (``lanes.look_all``).
+
+        :param was_blocked: whether it was BLOCKED before, if it stands nowhere now.
         """
         if change.told:
-            state, was_blocked = row.state, row.index is self.blocked
+            state, was_blocked = row.state, was_blocked or row.index is self.blocked
             if state is COMPLETE:
                 self._complete(row, change.retention, now)
             elif (index := self.index_of(state)) is not row.index:
@@ -251,6 +253,9 @@ class MemoryStore:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
         refused = self.refused()
         moments = [next_ready(self.unclaimed, self.timers, names, refused, now)]
+        if len(refused) > len(self.paused) and None not in refused:
+            # The claim of a full name that expires makes room for another.
+            moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]
         if None not in refused and self.lanes.by_name:
             moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
             if self.lanes.may_exchange and self.blocked.first(names, refused) is not None:
