@@ -17,10 +17,11 @@ from jobboard.backends.memory.backend import MemoryBackend
 from jobboard.backends.roles import ROLES, JobStore, name_of
 from jobboard.backends.sql.backend import Operations
 from jobboard.backends.zookeeper import ZooKeeperBackend
+from jobboard.board.limits import Limits
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.schedules.firing import Firing
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
-from jobboard.testing.contract import lifecycle, retries, schedules
+from jobboard.testing.contract import lifecycle, limit_rules, limits, retries, schedules
 from jobboard.testing.contract.case import Case
 from jobboard.testing.counting import count_cases
 
@@ -41,7 +42,7 @@ def test_a_further_deployment_runs_nothing_that_is_not_in_the_contract() -> None
 
 
 def test_every_public_call_of_a_board_is_tried_after_a_close() -> None:
-    public = {name for name in dir(JobBoard) if not name.startswith("_")} - QUIET - {"schedules"}
+    public = {name for name in dir(JobBoard) if not name.startswith("_")} - QUIET - {"schedules", "limits"}
     assert public - set(lifecycle.CALLS) == set()
 
 
@@ -50,12 +51,16 @@ def test_every_public_call_of_schedules_is_tried_after_a_close() -> None:
     assert set(schedules.CALLS) == public - {"most_of", "live_among", "progress_now"}
 
 
+def test_every_public_call_of_limits_is_tried_after_a_close() -> None:
+    assert set(limit_rules.CALLS) == {name for name in dir(Limits) if not name.startswith("_")} | {"iter"}
+
+
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
-    source = inspect.getsource(retries) + inspect.getsource(schedules)
+    source = inspect.getsource(retries) + inspect.getsource(schedules) + inspect.getsource(limits)
     reads = {
         "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimable", "claimed_under",
         "maintenance.tidy", "maintenance.audit", "maintenance.holders", "maintenance.pauses",
-        "maintenance.server_version", "books.load", "books.page",
+        "maintenance.server_version", "books.load", "books.page", "limits.all", "limits.lane", "limits.longest",
     }  # fmt: skip
     of_roles = {name_of(name, method) for name, role in ROLES.items() for method in role.__abstractmethods__}
     primitives = Backend.__abstractmethods__ | of_roles

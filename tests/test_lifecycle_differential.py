@@ -9,7 +9,7 @@ from helpers.embedded import MemoryHarness
 from helpers.embedded_sqlite import SqliteHarness
 from sqlalchemy import text
 
-from jobboard.backends.memory.store import MemoryStore
+from jobboard.backends.memory.lanes import Lanes
 from jobboard.backends.sql.sqlite import fast_path
 from jobboard.backends.sql.statement import Statement
 from jobboard.testing.differential import check_lifecycle
@@ -21,7 +21,7 @@ def test_memory_follows_the_lifecycle() -> None:
 
 
 def test_a_store_that_admits_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryStore, "admit", lambda *_: None)
+    monkeypatch.setattr(Lanes, "_look", lambda *_: None)
     with MemoryHarness() as harness, pytest.raises(AssertionError, match="BLOCKED"):
         check_lifecycle(harness, 0)
 

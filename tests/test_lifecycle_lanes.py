@@ -1,6 +1,6 @@
-"""All that can become of three jobs of one lane, in a few steps: the rules hand the lane's slot on, and never twice.
+"""All that can become of three jobs of one lane, in a few steps: the rules hand the lane's slots on, and never twice.
 
-In every state at most one job of the lane holds its slot, and while the slot is free no job is BLOCKED.
+In every state no more jobs of the lane hold a slot than its limit allows, and while one is free no job is BLOCKED.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from jobboard.backends import lifecycle
-from jobboard.backends.lanes import HOLDS_SLOT
+from jobboard.backends.lane_rows import LimitRow
+from jobboard.backends.lanes import is_holder
 from jobboard.backends.rows import (
     Abandonment,
     ClaimRequest,
@@ -24,21 +25,32 @@ from jobboard.backends.rows import (
     Ties,
     Trashing,
 )
+from jobboard.limit import Limit, Rate
 from jobboard.states import JobState
 from jobboard.testing.plain_store import PlainStore
+from jobboard.types import LaneOrder
 
 LANE, UUIDS, WHO = Ties("lane"), ("a", "b", "c"), "alice"
-#: How many requests follow each other, and how many states they lead to.
-DEPTH, STATES = 3, 425
+#: How many requests follow each other.
+DEPTH = 3
+#: The limits of the lane, and how many states the requests lead to.
+LIMITS = {
+    "one": (Limit(lane=LANE.lane, running=1), 462),
+    "two": (Limit(lane=LANE.lane, running=2), 517),
+    "one, strict": (Limit(lane=LANE.lane, running=1, order="strict"), 461),
+    "two, strict": (Limit(lane=LANE.lane, running=2, order="strict"), 517),
+    "none": (Limit(lane=LANE.lane), 538),
+}
 EXPIRY, DELAY, RETENTION = 10.0, 100.0, 1e6
 
 
 class World:
     """A store with three jobs of one lane, of which the last one is delayed."""
 
-    def __init__(self) -> None:
-        self.time = 1000.0
+    def __init__(self, limit: Limit) -> None:
+        self.time, self.limit = 1000.0, limit
         self.store = PlainStore(self.now)
+        self.store.limits.put(LimitRow(limit, "1"), None)
         self.store.post([_new(uuid, delay=DELAY if uuid == UUIDS[-1] else None) for uuid in UUIDS])
 
     def now(self) -> float:
@@ -60,9 +72,15 @@ class World:
         return tuple((row.uuid, row.state, row.priority, row.attempts, row.cancel_asked, row.run_at) for row in rows)
 
 
-def _new(uuid: str, delay: float | None = None, if_exists: IfExists = IfExists.RAISE, of: str | None = None) -> NewJob:
+def _new(
+    uuid: str,
+    delay: float | None = None,
+    if_exists: IfExists = IfExists.RAISE,
+    of: str | None = None,
+    priority: int = 3,
+) -> NewJob:
     key = f"key of {of or uuid}"
-    return NewJob(uuid, "n", 3, b"", key, if_exists, delay=delay, max_attempts=2, ties=LANE)
+    return NewJob(uuid, "n", priority, b"", key, if_exists, delay=delay, max_attempts=2, ties=LANE)
 
 
 def _fence(world: World, uuid: str) -> Fence:
@@ -103,15 +121,23 @@ def _once(world: World, step: Callable[[World], object]) -> World:
 def check(world: World) -> None:
     """Hold a state to what a lane promises."""
     rows = world.rows()
-    holders = [row for row in rows if row.state in HOLDS_SLOT]
-    assert len(holders) <= 1, "a lane has one slot"
-    assert holders or not any(row.state is JobState.BLOCKED for row in rows), "a free slot is handed on"
+    is_strict, running = world.limit.order == "strict", world.limit.running or len(rows)
+    holders = [row for row in rows if is_holder(row, is_strict)]
+    blocked = [row for row in rows if row.state is JobState.BLOCKED]
+    assert len(holders) <= running, "no more hold a slot than the limit allows"
+    assert len(holders) == running or not blocked, "a free slot is handed on"
+    worst = min((row.priority for row in holders if _may_yield(row, is_strict)), default=5)
+    assert all(row.priority <= worst for row in blocked), "a better priority goes first"
     for row in rows:
         assert row.state is not JobState.DELAYED or row.place == row.run_at, "a delay gives its place"
 
 
-def explore(depth: int) -> int:
-    seen, edge = set(), [World()]
+def _may_yield(row: JobRow, is_strict: bool) -> bool:
+    return row.state is JobState.UNCLAIMED and not (is_strict and row.token)
+
+
+def explore(limit: Limit, depth: int) -> int:
+    seen, edge = set(), [World(limit)]
     for _ in range(depth):
         states = {state.key(): state for world in edge for state in after(world)}
         edge = [state for key, state in states.items() if key not in seen]
@@ -121,27 +147,78 @@ def explore(depth: int) -> int:
     return len(seen)
 
 
-def test_every_interleaving_keeps_the_lane() -> None:
-    assert explore(DEPTH) == STATES
+@pytest.mark.parametrize(("limit", "states"), LIMITS.values(), ids=LIMITS.keys())
+def test_every_interleaving_keeps_the_lane(limit: Limit, states: int) -> None:
+    assert explore(limit, DEPTH) == states
 
 
 @pytest.mark.parametrize(
     ("end", "keeps"),
-    [("abandon", True), ("release", True), ("abandon for later", False), ("consume", False), ("trash", False)],
-)
-def test_who_holds_the_slot_after_an_end(end: str, keeps: bool) -> None:
-    world = World()
+    [
+        ("abandon", ["free", "strict"]), ("release", ["free", "strict"]), ("abandon for later", ["strict"]),
+        ("consume", []), ("trash", []),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["free", "strict"])
+def test_who_holds_the_slot_after_an_end(end: str, keeps: list[str], order: LaneOrder) -> None:
+    world = World(Limit(lane=LANE.lane, running=1, order=order))
     REQUESTS["claim"](world, "a")
     place = world.row("a").place
     world.pass_time(1.0)
     REQUESTS[end](world, "a")
-    assert [world.row(uuid).state in HOLDS_SLOT for uuid in UUIDS] == [keeps, not keeps, False]
+    is_kept = order in keeps
+    held = [is_holder(world.row(uuid), order == "strict") for uuid in UUIDS]
+    assert held == [is_kept, not is_kept, False]
     assert (world.row("a").place == place) is (end != "abandon for later")
-    assert keeps or world.row("b").place == world.time, "an admitted job stands behind what can be claimed"
+    assert is_kept or world.row("b").place == world.time, "an admitted job stands behind what can be claimed"
+
+
+@pytest.mark.parametrize("order", ["free", "strict"])
+def test_what_a_lane_tells(order: LaneOrder) -> None:
+    world = World(Limit(lane=LANE.lane, running=1, order=order))
+    world.store.post([_new("better", priority=5)])
+    # It joins and is admitted in one step; "a" gives way to it.
+    assert _told(world, "better") == ["POSTED"]
+    assert _told(world, "a") == ["POSTED", "BLOCKED"]
+    assert _told(world, "b") == ["POSTED", "BLOCKED"]
+    assert [str(line.kind) for line in world.row("a").history] == ["POSTED"]
+    world.pass_time(1.0)
+    world.store.cancel(["better"])
+    assert _told(world, "a") == ["POSTED", "BLOCKED", "ADMITTED"]
+    row = world.row("a")
+    assert row.ties == Ties(LANE.lane, 1000.0)
+    assert row.place == world.time
+    world.store.post([_new("another", priority=5)])
+    world.store.cancel(["another"])
+    assert [str(line.kind) for line in world.row("a").history] == ["POSTED", "ADMITTED"]
+    assert _told(world, "a")[3:] == ["BLOCKED", "ADMITTED"]
+
+
+def _told(world: World, uuid: str) -> list[str]:
+    return [str(note.kind) for note in world.store.told[uuid]]
+
+
+def test_a_batch_is_one_step() -> None:
+    world = World(Limit(lane=LANE.lane, running=0))
+    world.store.limits.put(LimitRow(Limit(lane=LANE.lane, running=3), "2"), "1")
+    world.store.post([_new("low", priority=1), _new("high", priority=5)])
+    assert [world.row(uuid).state for uuid in ("low", "high")] == [JobState.BLOCKED, JobState.UNCLAIMED]
+    assert (_told(world, "low"), _told(world, "high")) == (["POSTED", "BLOCKED"], ["POSTED"])
+
+
+def test_a_start_again_is_another_start_of_a_rate() -> None:
+    world = World(Limit(lane=LANE.lane, rate=Rate(1, per=50.0)))
+    for uuid, expected in (("a", [JobState.BLOCKED, JobState.BLOCKED]), ("a", [JobState.UNCLAIMED, JobState.BLOCKED])):
+        if world.row(uuid).state is JobState.UNCLAIMED:
+            REQUESTS["claim"](world, uuid)
+            REQUESTS["abandon"](world, uuid)
+        else:
+            world.pass_time(50.0)
+        assert [world.row(each).state for each in ("a", "b")] == expected
 
 
 def test_an_expired_job_keeps_its_place_and_the_slot() -> None:
-    world = World()
+    world = World(Limit(lane=LANE.lane, running=1))
     place = world.row("a").place
     REQUESTS["claim"](world, "a")
     world.pass_time(EXPIRY)

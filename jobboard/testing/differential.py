@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jobboard.backends.base import Backend
+from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.rows import (
     Abandonment,
     ClaimRequest,
@@ -32,10 +33,13 @@ from jobboard.backends.rows import (
     Ties,
     Trashing,
 )
+from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind, JobEvent
+from jobboard.limit import Limit, Rate
 from jobboard.testing.harness import Harness
 from jobboard.testing.lives import (
     BRIEF,
+    LONG,
     Request,
     fixed_lives,
     fixed_lives_of_three,
@@ -44,6 +48,7 @@ from jobboard.testing.lives import (
     random_lives_of_three,
 )
 from jobboard.testing.plain_store import PlainStore
+from jobboard.types import LaneOrder
 
 #: The difference of times that is none, in seconds.
 NEAR = 60.0
@@ -94,6 +99,7 @@ class World:
             return None
         values = {each.name: getattr(row, each.name) for each in fields(row) if each.name != "sequence"}
         values["token"] = self.token(row.token)
+        values["ties"] = row.ties and (row.ties.lane, row.ties.since)
         return values | {"history": ()}
 
     def granted(self, row: JobRow | None, claim: ClaimRequest) -> dict[str, Any] | None:
@@ -237,6 +243,25 @@ class _Requests:
     def resume(self) -> Any:
         self.store.maintenance.resume(self.world.name)
         return self._pauses()
+
+    def limit_lane(self) -> Any:
+        """Set a limit of the jobs' lane, or remove it."""
+        request, lane = self.request, self.world.ties
+        rate = Rate(1, per=LONG) if request.priority == 5 else None
+        order: LaneOrder = "free" if request.counted else "strict"
+        assert lane is not None
+        return self._limit(Limit(lane=lane.lane, running=request.most, order=order, rate=rate, by=request.operator))
+
+    def limit_name(self) -> Any:
+        return self._limit(Limit(name=self.world.name, running=self.request.most, by=self.request.operator))
+
+    def _limit(self, limit: Limit) -> Any:
+        limits = self.store.limits
+        row = LimitRow(limit, f"version {self.number}", is_pending=limit.lane is not None)
+        stored = {other.key: other.version for other in limits.all()}
+        verdict = limits.put(row, stored.get(row.key))
+        sweep(limits, [row])
+        return verdict, [other.limit for other in limits.all() if other.key == row.key and not other.limit.is_empty]
 
     def _pauses(self) -> Any:
         found = [pause for pause in self.store.maintenance.pauses() if pause.name == self.world.name]

@@ -31,6 +31,15 @@ FRAGMENTS = [
         "restore", "purge", "release", "force restore claim",
     )
 ]  # fmt: skip
+#: What is about the jobs' lane, and the limit of a name.
+LANE_FRAGMENTS = [
+    part.split()
+    for part in (
+        "limit_lane", "limit_lane limit_lane claim", "claim limit_lane abandon", "limit_lane claim_next",
+        "limit_name claim", "limit_name limit_name", "claim limit_name abandon claim_next", "claim_next",
+        "claim abandon run_now limit_lane",
+    )
+]  # fmt: skip
 ENDINGS = [
     part.split()
     for part in (
@@ -85,8 +94,9 @@ def random_life(random: random.Random) -> list[Request]:
 
 def random_lives_of_three(random: random.Random) -> list[Request]:
     """Draw the lives of three jobs, told in one story: each part is about one of them."""
-    parts = [(job, ["post"]) for job in range(3)]
-    parts += [(random.randrange(3), part) for part in random.choices(FRAGMENTS, k=random.randint(4, 8))]
+    parts = [(0, ["limit_lane"]), *((job, ["post"]) for job in range(3))]
+    some = random.choices([*FRAGMENTS, *LANE_FRAGMENTS, *LANE_FRAGMENTS], k=random.randint(5, 9))
+    parts += [(random.randrange(3), part) for part in some]
     parts += [(random.randrange(3), random.choice(ENDINGS))]
     return [_random_request(random, kind, job) for job, part in parts for kind in part]
 
@@ -160,13 +170,17 @@ def fixed_lives() -> list[list[Request]]:
 
 
 def fixed_lives_of_three() -> list[list[Request]]:
-    """Return for each fragment and ending the lives of three jobs, of which the first one has that part.
+    """Return for each fragment and ending the lives of three jobs of a lane with one slot.
 
-    The second one is claimed and consumed after it, and the third one after that, so far as they can be.
+    The first one has that part, the second one is claimed and consumed after it, and the third one after that, so far
+    as they can be.
     """
-    posts = [replace(PLAIN, job=job) for job in range(3)]
+    limit = replace(PLAIN, kind="limit_lane", most=1)
+    posts = [limit, *(replace(PLAIN, job=job) for job in range(3))]
     others = [replace(PLAIN, kind=kind, job=job) for job in (1, 2) for kind in ("claim", "consume")]
-    firsts = [(PLAIN, part) for part in (*FRAGMENTS, *ENDINGS)] + [(VARIANTS[2], ["claim", "abandon", "run_now"])]
+    firsts = [(values, part) for values in VARIANTS[:2] for part in (*FRAGMENTS, *LANE_FRAGMENTS, *ENDINGS)] + [
+        (VARIANTS[2], ["claim", "abandon", "run_now"])
+    ]
     return [[*posts, *_requests(values, part), *others] for values, part in firsts]
 
 

@@ -21,7 +21,6 @@ from typing import Any, Literal
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -29,18 +28,16 @@ from hypothesis.stateful import (
 )
 
 from jobboard.board import JobBoard
-from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
+from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, UnclaimableJob
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job, Posting
 from jobboard.states import LIVE, JobPriority, JobState
-from jobboard.testing.contract.lanes import post_tied
 from jobboard.testing.harness import Harness
+from jobboard.testing.machine_limits import LANES, NAMES, LimitSteps
 from jobboard.testing.model import Model, ModelJob
 
-NAMES = ["resize", "größe/{a}*", "with spaces"]
 OWNERS = ["alice", "bob"]
 KEYS = ["k", "k/2"]
-LANES = ["tenant:1", "größe/{a}*"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
 CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize", "run_now"]
 FAR = 86_400.0
@@ -52,6 +49,7 @@ owners = st.sampled_from(OWNERS)
 picks = st.integers(0, 20)
 clients = st.integers(0, 1)
 contents = st.integers(0, 9)
+lanes = st.sampled_from([None, *LANES])
 priorities = st.sampled_from(JobPriority)
 mosts = st.sampled_from([None, 1, 2])
 filters = st.none() | st.sets(names, max_size=2)
@@ -60,7 +58,7 @@ saids = st.tuples(st.none() | owners, st.sampled_from([None, "", "why", 'größe
 how_existing = st.sampled_from(["raise", "keep", "replace"])
 
 
-class BoardMachine(RuleBasedStateMachine):
+class BoardMachine(LimitSteps):
     """Two clients of one board, and the model of what they have done."""
 
     @abc.abstractmethod
@@ -77,7 +75,7 @@ class BoardMachine(RuleBasedStateMachine):
         self.model = Model()
         #: Every claim that was ever made: its handle, and by whom.
         self.claims: list[tuple[Job, str]] = []
-        self.post_many(0, [(name, JobPriority.NORMAL, number) for number, name in enumerate(NAMES)])
+        self.post_many(0, [(name, JobPriority.NORMAL, number, None) for number, name in enumerate(NAMES)])
 
     def teardown(self) -> None:
         if hasattr(self, "harness"):
@@ -94,48 +92,42 @@ class BoardMachine(RuleBasedStateMachine):
     # -- producers -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.model.in_order()) < FEW)
-    @rule(client=clients, name=names, priority=priorities, content=contents, most=mosts, delayed=st.booleans())
-    def post(
-        self, client: int, name: str, priority: JobPriority, content: int, most: int | None, delayed: bool
-    ) -> None:
-        job = self.boards[client].post(
-            name, details={"n": content}, priority=priority, max_attempts=most, delay=FAR if delayed else None
-        )
-        self.model.post(job.uuid, name, None, priority, content, most, delayed)
-
-    @precondition(lambda self: len(self.model.in_order()) < FEW)
-    @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents), min_size=1, max_size=4))
-    def post_many(self, client: int, batch: list[tuple[str, JobPriority, int]]) -> None:
-        postings = [Posting(name, details={"n": content}, priority=priority) for name, priority, content in batch]
-        for job, (name, priority, content) in zip(self.boards[client].post_many(postings), batch, strict=True):
-            self.model.post(job.uuid, name, None, priority, content, None, False)
-
-    @precondition(lambda self: self.harness.capabilities.ties and len(self.model.in_order()) < FEW)
     @rule(
-        client=clients, lane=st.sampled_from(LANES), name=names, key=st.sampled_from([None, *KEYS]),
-        priority=priorities, content=contents, delayed=st.booleans(),
+        client=clients, name=names, priority=priorities, content=contents, most=mosts, delayed=st.booleans(),
+        lane=lanes,
     )  # fmt: skip
-    def post_tied(
+    def post(
         self,
         client: int,
-        lane: str,
         name: str,
-        key: str | None,
         priority: JobPriority,
         content: int,
+        most: int | None,
         delayed: bool,
+        lane: str | None,
     ) -> None:
-        """Post into a lane; the job keeps its lane when a posting without one replaces it."""
-        key = None if key is None or self.model.with_key(name, key) else key
-        job = post_tied(
-            self.boards[client], lane, name=name, details={"n": content}, key=key, priority=priority,
-            delay=FAR if delayed else None,
-        )  # fmt: skip
-        self.model.post(job.uuid, name, key, priority, content, None, delayed, lane)
+        lane = self._lane(lane)
+        job = self.boards[client].post(
+            name, {"n": content}, priority=priority, max_attempts=most, delay=FAR if delayed else None, lane=lane
+        )
+        self.model.post(job.uuid, name, None, priority, content, most, delayed, lane)
+
+    def _lane(self, lane: str | None) -> str | None:
+        return lane if self.harness.capabilities.ties else None
+
+    @precondition(lambda self: len(self.model.in_order()) < FEW)
+    @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents, lanes), min_size=1, max_size=4))
+    def post_many(self, client: int, batch: list[tuple[str, JobPriority, int, str | None]]) -> None:
+        postings = [
+            Posting(name, details={"n": content}, priority=priority, lane=self._lane(lane))
+            for name, priority, content, lane in batch
+        ]
+        for job, (name, priority, content, lane) in zip(self.boards[client].post_many(postings), batch, strict=True):
+            self.model.post(job.uuid, name, None, priority, content, None, False, self._lane(lane))
 
     @rule(
         client=clients, name=names, key=st.sampled_from(KEYS), priority=priorities, content=contents, most=mosts,
-        delayed=st.booleans(), if_exists=how_existing,
+        delayed=st.booleans(), if_exists=how_existing, lane=lanes,
     )  # fmt: skip
     def post_key(
         self,
@@ -147,23 +139,27 @@ class BoardMachine(RuleBasedStateMachine):
         most: int | None,
         delayed: bool,
         if_exists: Literal["raise", "keep", "replace"],
+        lane: str | None,
     ) -> None:
-        live = self.model.with_key(name, key)
+        live, lane = self.model.with_key(name, key), self._lane(lane)
 
         def post() -> Job:
             return self.boards[client].post(
                 name, {"n": content}, priority=priority, key=key, if_exists=if_exists, delay=FAR if delayed else None,
-                max_attempts=most,
+                max_attempts=most, lane=lane,
             )  # fmt: skip
 
         if live is None:
-            self.model.post(post().uuid, name, key, priority, content, most, delayed)
+            self.model.post(post().uuid, name, key, priority, content, most, delayed, lane)
         elif if_exists == "keep":
             assert post().uuid == live.uuid
         elif if_exists == "raise" or live.state is JobState.CLAIMED:
             with pytest.raises(AlreadyPosted) as caught:
                 post()
             assert caught.value.uuid == live.uuid
+        elif lane != live.lane:
+            with pytest.raises(InvalidPosting):
+                post()
         else:
             assert post().uuid == live.uuid
             live.priority, live.content, live.max_attempts = priority, content, most
@@ -189,11 +185,26 @@ class BoardMachine(RuleBasedStateMachine):
     def claim_next(self, client: int, who: str, wanted: set[str] | None, limit: int) -> None:
         expected = self.model.claimable(wanted, limit)
         claimed = self.boards[client].claim_next(who, wanted, limit, math.inf)
-        assert [job.uuid for job in claimed] == [job.uuid for job in expected]
-        for handle, job in zip(claimed, expected, strict=True):
-            assert handle.details == {"n": job.content}
-            self.model.claim(job, who, handle.token or 0)
-            self.claims.append((handle, who))
+        first = {handle.uuid: handle for handle in claimed}
+        assert [uuid for uuid in first if uuid in {job.uuid for job in expected}] == [job.uuid for job in expected]
+        for job in expected:
+            self._claimed(first.pop(job.uuid), job, who)
+        if len(expected) < limit:
+            self._exchange(wanted)
+        for uuid, handle in first.items():
+            assert self.model.is_claimable(self.model.jobs[uuid])
+            self._claimed(handle, self.model.jobs[uuid], who)
+
+    def _exchange(self, wanted: set[str] | None) -> None:
+        shown = {job.uuid: job.record.state for job in self.stranger.iterjobs()}
+        lanes = [lane for lane in LANES if self.model.can_exchange(lane, wanted)]
+        numbers = [self.model.exchange(lane, wanted, shown) for lane in lanes]
+        assert any(numbers) or not lanes
+
+    def _claimed(self, handle: Job, job: ModelJob, who: str) -> None:
+        assert (handle.uuid, handle.details) == (job.uuid, {"n": job.content})
+        self.model.claim(job, who, handle.token or 0)
+        self.claims.append((handle, who))
 
     def _end(self, pick: int, call: Any) -> ModelJob | None:
         """Make a call under any claim that ever was; return the job if the claim held."""
@@ -266,9 +277,9 @@ class BoardMachine(RuleBasedStateMachine):
             assert (reason or "") in (after.reason or "")
 
     def _last_line(self, job: ModelJob) -> HistoryEntry | None:
-        """Return the last line of a job's history, but for its admission, for which nobody asks."""
+        """Return the last line of a job's history, but for those of its lane, for which nobody asks."""
         lines = reversed(self.stranger.get(job.uuid).history)
-        return next((line for line in lines if (line.kind, line.who) != (EventKind.DUE, None)), None)
+        return next((line for line in lines if line.kind not in (EventKind.BLOCKED, EventKind.ADMITTED)), None)
 
     def _post_again(self, board: JobBoard, job: ModelJob, **_: str | None) -> None:
         assert board.post("another name", uuid=job.uuid).name == job.name
@@ -326,7 +337,7 @@ class BoardMachine(RuleBasedStateMachine):
                 board.run_now(job.uuid, **said)
         elif board.run_now(job.uuid, **said):
             assert job.state is JobState.DELAYED
-            self.model.join(job)
+            self.model.run_now(job)
         else:
             assert job.state is not JobState.DELAYED
 
@@ -357,7 +368,7 @@ class BoardMachine(RuleBasedStateMachine):
     @invariant()
     def the_board_shows_what_the_model_does(self) -> None:
         # What follows from the step for lanes.
-        self.model.admit()
+        self.model.look_at_lanes()
         board = self.boards[self.model.posted % 2]
         shown = [_of_job(job) for job in board.iterjobs(states=set(JobState))]
         assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]

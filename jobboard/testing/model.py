@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from jobboard.states import LIVE, JobPriority, JobState
@@ -12,7 +13,7 @@ from jobboard.states import LIVE, JobPriority, JobState
 class ModelJob:
     """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to.
 
-    ``lane``: at most one job of a lane is UNCLAIMED or CLAIMED; the others of it that are due are BLOCKED.
+    ``since``: when it became due, if it was admitted to its ``lane`` later; ``is_new``: whether it joins it just now.
     """
 
     uuid: str
@@ -31,6 +32,8 @@ class ModelJob:
     result: int | None = None
     cancel_asked: bool = False
     lane: str | None = None
+    since: tuple[bool, int] | None = None
+    is_new: bool = False
 
     @property
     def place(self) -> tuple[int, tuple[bool, int], int]:
@@ -43,12 +46,27 @@ class ModelJob:
             self.owner = None
 
 
+@dataclass(frozen=True)
+class ModelLimit:
+    """How many jobs of a lane may hold a slot; strict: one that waits for a retry keeps its own."""
+
+    running: float = math.inf
+    is_strict: bool = False
+
+
 @dataclass
 class Model:
-    """All jobs by uuid, and the paused names with who paused each, and why."""
+    """All jobs by uuid, and the paused names with who paused each, and why.
+
+    ``limits`` are those of lanes and prefixes, by their patterns; ``paused_lanes`` are patterns; ``limits_of_names``
+    say how many jobs of a name may be claimed.
+    """
 
     jobs: dict[str, ModelJob] = field(default_factory=dict)
     paused: dict[str | None, tuple[str | None, str | None]] = field(default_factory=dict)
+    limits: dict[str, ModelLimit] = field(default_factory=dict)
+    paused_lanes: set[str] = field(default_factory=set)
+    limits_of_names: dict[str, int] = field(default_factory=dict)
     posted: int = 0
     moments: int = 0
 
@@ -83,21 +101,109 @@ class Model:
         """Let a job wait for its delay, or for its lane, or be claimable, at the place of this moment."""
         waiting = JobState.UNCLAIMED if job.lane is None else JobState.BLOCKED
         job.state, job.due = JobState.DELAYED if delayed else waiting, self.due(delayed)
+        if not delayed:
+            job.since, job.is_new = None, job.lane is not None
 
-    def admit(self) -> None:
-        """Give each lane's slot that is free to the first job that waits for it, at the place of this moment."""
-        held = {job.lane for job in self.in_order({JobState.UNCLAIMED, JobState.CLAIMED})}
-        for job in self.in_order({JobState.BLOCKED}):
-            if job.lane not in held:
-                held.add(job.lane)
-                job.state, job.due = JobState.UNCLAIMED, self.due()
+    # -- lanes -----------------------------------------------------------------------------------------------------
+
+    def limit_of(self, lane: str) -> ModelLimit:
+        prefix = lane[: lane.rindex(":")] + ":*"
+        limit = self.limits.get(lane) or self.limits.get(prefix) or ModelLimit()
+        return ModelLimit(0, limit.is_strict) if self.paused_lanes & {lane, prefix} else limit
+
+    def look_at_lanes(self) -> None:
+        """Let each lane have as many claimable jobs as its limit allows: the best ones that wait for it."""
+        for lane in sorted({job.lane for job in self.jobs.values() if job.lane is not None}):
+            now = self.due()
+            while self._moves_one(lane, now):
+                pass
+        for job in self.jobs.values():
+            job.is_new = False
+
+    def _moves_one(self, lane: str, now: tuple[bool, int]) -> bool:
+        limit = self.limit_of(lane)
+        claimable, blocked = self.of_lane(lane, JobState.UNCLAIMED), self.of_lane(lane, JobState.BLOCKED)
+        free = limit.running - len(claimable) - len(self.of_lane(lane, JobState.CLAIMED))
+        if limit.is_strict:
+            free -= sum(job.token > 0 for job in self.of_lane(lane, JobState.DELAYED))
+        yielding = [job for job in claimable if not (limit.is_strict and job.token)]
+        if free < 0 and claimable:
+            self.withdraw(claimable[-1])
+        elif free > 0 and blocked:
+            self.admit(blocked[0], now)
+        elif blocked and yielding and blocked[0].priority > yielding[-1].priority:
+            self.withdraw(yielding[-1])
+            self.admit(blocked[0], now)
+        else:
+            return False
+        return True
+
+    def of_lane(self, lane: str, state: JobState) -> list[ModelJob]:
+        return [job for job in self.in_order({state}) if job.lane == lane]
+
+    def withdraw(self, job: ModelJob) -> None:
+        """Let a claimable job wait for its lane where it waited before."""
+        job.state, job.due = JobState.BLOCKED, job.since or job.due
+
+    def admit(self, job: ModelJob, now: tuple[bool, int]) -> None:
+        """Let a job that waits for its lane be claimable: at once where it stands, or later behind all others."""
+        job.state = JobState.UNCLAIMED
+        if not job.is_new:
+            job.since, job.due = job.since or job.due, now
+
+    # -- claims ----------------------------------------------------------------------------------------------------
+
+    def is_open(self, name: str) -> bool:
+        """Whether jobs of a name may be claimed: nobody has paused it, and it has room."""
+        claimed = sum(job.name == name for job in self.in_order({JobState.CLAIMED}))
+        is_full = claimed >= self.limits_of_names.get(name, math.inf)
+        return not is_full and self.paused.keys().isdisjoint({None, name})
 
     def is_claimable(self, job: ModelJob) -> bool:
-        return job.state is JobState.UNCLAIMED and self.paused.keys().isdisjoint({None, job.name})
+        return job.state is JobState.UNCLAIMED and self.is_open(job.name)
 
     def claimable(self, names: Collection[str] | None, limit: int) -> list[ModelJob]:
-        jobs = [job for job in self.in_order() if names is None or job.name in names]
-        return [job for job in jobs if self.is_claimable(job)][:limit]
+        """Return the jobs that a claim of these names gets, as far as its names have room for them."""
+        room = {
+            name: most - sum(job.name == name for job in self.in_order({JobState.CLAIMED}))
+            for name, most in self.limits_of_names.items()
+        }
+        found: list[ModelJob] = []
+        for job in self.in_order():
+            wanted = self.is_claimable(job) and (names is None or job.name in names)
+            if wanted and room.get(job.name, limit) > 0 and len(found) < limit:
+                room[job.name] = room.get(job.name, limit) - 1
+                found.append(job)
+        return found
+
+    def can_exchange(self, lane: str, names: Collection[str] | None) -> bool:
+        """Whether a job of a lane that nobody of these names can claim has a slot that another one could have."""
+        return not self.limit_of(lane).is_strict and bool(self._stuck(lane, names) and self._waiting(lane, names))
+
+    def exchange(self, lane: str, names: Collection[str] | None, shown: Mapping[str, JobState]) -> int:
+        """Take over what became of a lane by an exchange: as many as gave their slots back were admitted, the best.
+
+        :param shown: the states of its jobs.
+        """
+        stuck, waiting, now = self._stuck(lane, names), self._waiting(lane, names), self.due()
+        withdrawn = [job for job in stuck if shown[job.uuid] is JobState.BLOCKED]
+        admitted = [job for job in waiting if shown[job.uuid] is not JobState.BLOCKED]
+        assert len(withdrawn) == len(admitted)
+        assert admitted == waiting[: len(admitted)]
+        for job in withdrawn:
+            self.withdraw(job)
+        for job in admitted:
+            self.admit(job, now)
+        return len(admitted)
+
+    def _stuck(self, lane: str, names: Collection[str] | None) -> list[ModelJob]:
+        return [job for job in self.of_lane(lane, JobState.UNCLAIMED) if not self._is_wanted(job, names)]
+
+    def _waiting(self, lane: str, names: Collection[str] | None) -> list[ModelJob]:
+        return [job for job in self.of_lane(lane, JobState.BLOCKED) if self._is_wanted(job, names)]
+
+    def _is_wanted(self, job: ModelJob, names: Collection[str] | None) -> bool:
+        return self.is_open(job.name) and (names is None or job.name in names)
 
     def claim(self, job: ModelJob, who: str, token: int) -> None:
         assert token > job.token, "a later claim needs a larger token"
@@ -128,6 +234,14 @@ class Model:
             del self.jobs[job.uuid]
         else:
             job.end_claim(JobState.UNCLAIMED)
+
+    def run_now(self, job: ModelJob) -> None:
+        """End a delay; a job of a strict lane that waited for its retry has kept its slot."""
+        is_kept = job.lane is not None and self.limit_of(job.lane).is_strict and job.token > 0
+        if is_kept:
+            job.state, job.due = JobState.UNCLAIMED, self.due()
+        else:
+            self.join(job)
 
     def restore(self, job: ModelJob) -> None:
         job.end_claim(JobState.UNCLAIMED)

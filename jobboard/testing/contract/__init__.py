@@ -29,8 +29,12 @@ from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
+from jobboard.testing.contract.lane_races import LaneRaceCases
 from jobboard.testing.contract.lanes import LaneCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
+from jobboard.testing.contract.limit_rules import LimitRuleCases
+from jobboard.testing.contract.limits import LimitCases
+from jobboard.testing.contract.name_limits import NameLimitCases
 from jobboard.testing.contract.newer import NewerCases
 from jobboard.testing.contract.operators import (
     AuditCases,
@@ -46,16 +50,18 @@ from jobboard.testing.contract.poison import PoisonCases
 from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
 from jobboard.testing.contract.races import RaceCases
+from jobboard.testing.contract.rates import RateCases
 from jobboard.testing.contract.records import RecordCases
 from jobboard.testing.contract.refusals import RefusalCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
+from jobboard.testing.contract.strict_order import StrictOrderCases
 from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 963
+CONTRACT_CASES = 1131
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -77,7 +83,8 @@ class Contract(
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
-    RefusalCases, VerbCases, PauseTellingCases, LaneCases, Counted,
+    RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
+    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
