@@ -98,7 +98,12 @@ def random_lives_of_three(random: random.Random) -> list[Request]:
     some = random.choices([*FRAGMENTS, *LANE_FRAGMENTS, *LANE_FRAGMENTS], k=random.randint(5, 9))
     parts += [(random.randrange(3), part) for part in some]
     parts += [(random.randrange(3), random.choice(ENDINGS))]
-    return [_random_request(random, kind, job) for job, part in parts for kind in part]
+    return [*(_random_request(random, kind, job) for job, part in parts for kind in part), *_cancel_all()]
+
+
+def _cancel_all() -> list[Request]:
+    """End the lives of three jobs: what they leave in their lane takes no turn of the claims of later lives."""
+    return [replace(PLAIN, kind=kind, job=job) for job in range(3) for kind in ("cancel", "rival_cancel")]
 
 
 def _random_request(random: random.Random, kind: str, job: int = 0) -> Request:
@@ -178,10 +183,11 @@ def fixed_lives_of_three() -> list[list[Request]]:
     limit = replace(PLAIN, kind="limit_lane", most=1)
     posts = [limit, *(replace(PLAIN, job=job) for job in range(3))]
     others = [replace(PLAIN, kind=kind, job=job) for job in (1, 2) for kind in ("claim", "consume")]
-    firsts = [(values, part) for values in VARIANTS[:2] for part in (*FRAGMENTS, *LANE_FRAGMENTS, *ENDINGS)] + [
+    firsts = [(PLAIN, part) for part in (*FRAGMENTS, *ENDINGS)]
+    firsts += [(values, part) for values in VARIANTS for part in LANE_FRAGMENTS] + [
         (VARIANTS[2], ["claim", "abandon", "run_now"])
     ]
-    return [[*posts, *_requests(values, part), *others] for values, part in firsts]
+    return [[*posts, *_requests(values, part), *others, *_cancel_all()] for values, part in firsts]
 
 
 def _requests(values: Request, kinds: Sequence[str]) -> list[Request]:
