@@ -74,7 +74,8 @@ class BoardCreation:
     def upgrade(self) -> bytes | None:
         """Bring the board to our layout, and return the number of the one that it had; None if there was none.
 
-        Layout 1 has the same znodes and values; only its clients claim delayed jobs in another order.
+        Earlier ones have the same znodes and values: clients of layout 1 claim delayed jobs in another order, and those
+        of layout 2 know neither lanes nor limits.
 
         :raises BoardUnavailable: it has a later one, or other clients use it.
         """

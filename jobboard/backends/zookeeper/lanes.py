@@ -8,7 +8,7 @@ are is checked too: nothing of a lane is written under a limit that is another o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -31,6 +31,9 @@ from jobboard.backends.zookeeper.listing import Listing, last_place, place_of
 from jobboard.backends.zookeeper.requests import BAD_VERSION
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.states import JobState
+
+#: How many BLOCKED jobs of a lane a look for an exchange passes at most.
+MAX_ASKED = 1000
 
 
 class Candidate(NamedTuple):
@@ -149,10 +152,19 @@ class Lanes:
         self._move(planned)
         return [lane for lane, _, _ in planned]
 
+    def _within_room(self, places: Iterable[int]) -> Iterator[int]:
+        """Leave out jobs of limited names that could not be claimed, since those before them fill their name."""
+        seen = Counter[str]()
+        for place in islice(places, MAX_ASKED):
+            name = self._listing.by_place[place].name
+            seen[name] += 1
+            if name not in self._listing.rules.running or seen[name] <= self._listing.room_of(name):
+                yield place
+
     def _exchanges(self, lane: str, names: frozenset[str] | None, most: int) -> LanePlan[Candidate]:
         with self._listing.lock:
             closed, index = self._listing.closed, self._listing.lanes
-            asked = self._candidates(index.places_of(lane, Part.BLOCKED, names, closed), (), most)
+            asked = self._candidates(self._within_room(index.places_of(lane, Part.BLOCKED, names, closed)), (), most)
             wanted = set(index.places_of(lane, Part.CLAIMABLE, names, closed))
             stuck = self._candidates((place for place in index.last(lane) if place not in wanted), (), len(asked))
         return LanePlan(stuck, asked[: len(stuck)])

@@ -255,27 +255,33 @@ class Listing:
         if None in self.rules.paused:
             return []
         index, room = self.indexes[JobState.UNCLAIMED], self.room(names)
-        orders = [walk(index.orders(names, {*self.rules.paused, *room}))]
-        orders += [islice(index.by_name[name], most) for name, most in room.items()]
-        return [self.by_place[place] for place in islice(heapq.merge(*orders), count)]
+        places = walk(index.orders(names, {*self.rules.paused, *room} if room else self.rules.paused))
+        if room:
+            places = heapq.merge(places, *(islice(index.by_name[name], most) for name, most in room.items()))
+        return [self.by_place[place] for place in islice(places, count)]
 
     def room(self, names: frozenset[str] | None) -> dict[str, int]:
         """Return how many more claims limited names may have, of these names, that have claimable jobs."""
-        ready, claimed = self.indexes[JobState.UNCLAIMED].by_name, self.indexes[JobState.CLAIMED].by_name
+        ready = self.indexes[JobState.UNCLAIMED].by_name
         return {
-            name: max(0, most - len(claimed.get(name, ())))
-            for name, most in self.rules.running.items()
+            name: self.room_of(name)
+            for name in self.rules.running
             if name in ready and name not in self.rules.paused and (names is None or name in names)
         }
+
+    def room_of(self, name: str) -> int:
+        """Return how many more claims a limited name may have."""
+        return max(0, self.rules.running[name] - len(self.indexes[JobState.CLAIMED].by_name.get(name, ())))
 
     @property
     def closed(self) -> frozenset[str | None]:
         """The names of which no job can be claimed: they are paused, or full. None stands for the whole board."""
         running = self.rules.running
-        if not running:
-            return self.rules.paused
-        claimed = self.indexes[JobState.CLAIMED].by_name
-        return self.rules.paused.union(name for name, most in running.items() if len(claimed.get(name, ())) >= most)
+        return (
+            self.rules.paused.union(name for name in running if not self.room_of(name))
+            if running
+            else self.rules.paused
+        )
 
     def of_lane(self, lane: str) -> list[str]:
         """Return the live jobs of a lane."""
