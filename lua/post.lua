@@ -7,8 +7,8 @@
 --       the delay
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
---       OK or REFUSED; now; for each its sequence (posted just as sent) or its outcome; then the jobs of those with an
---       outcome, in order
+--       OK or REFUSED; now; for each its sequence (posted just as sent; negative if it is BLOCKED) or its outcome; then
+--       the jobs of those with an outcome, in order
 -- A repeat finds the uuids, also those of jobs that ended (`done:<uuid>`) and of replacements (`alias:<uuid>`), and
 -- changes nothing.
 --
@@ -78,8 +78,8 @@ local codes, others, seen = {}, {}, {}
 for index = #items, 1, -1 do
   -- A job that a later item of the same batch changed is returned as it is in the end.
   local uuid = found[index].uuid
-  if outcomes[index] == 'POSTED' and not (seen[uuid] or is_refused or found[index].lane) then
-    codes[index] = found[index].sequence
+  if outcomes[index] == 'POSTED' and not (seen[uuid] or is_refused) then
+    codes[index] = found[index].state == 'BLOCKED' and -found[index].sequence or found[index].sequence
   else
     codes[index] = outcomes[index]
     table.insert(others, 1, found[index])

@@ -74,11 +74,11 @@ class Keys:
         self._client.close()
 
 
-def lead(board: JobBoard, uuids: Sequence[str]) -> Iterator[None]:
+def lead(board: JobBoard, uuids: Sequence[str], lane: str | None) -> Iterator[None]:
     """Post, claim and consume, one by one and in batches, with all that is plain and some things that are not."""
     priorities = [JobPriority.LOW, JobPriority.VERY_HIGH, JobPriority.NORMAL, JobPriority.NORMAL, JobPriority.HIGH] * 2
     postings = [
-        Posting("resize", details={"n": number}, priority=priority, uuid=each, max_attempts=number or None)
+        Posting("resize", details={"n": number}, priority=priority, uuid=each, max_attempts=number or None, lane=lane)
         for number, (each, priority) in enumerate(zip(uuids, priorities, strict=False))
     ]
     yield from (None for posting in postings[:2] if board.post_many([posting]))
@@ -101,12 +101,13 @@ def lead(board: JobBoard, uuids: Sequence[str]) -> Iterator[None]:
     yield None
 
 
-def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+@pytest.mark.parametrize("lane", [None, "a"])
+def test_a_plain_path_writes_the_same(server: RedisServer, harness: RedisHarness, lane: str | None) -> None:
     plain, received = harness.board(), harness.board()
     received.subscribe(lambda event: None, set(EventKind))
     uuids = [str(uuid.uuid4()) for _ in range(11)]
     steps = 0
-    for _ in zip(lead(plain, uuids), lead(received, uuids), strict=True):
+    for _ in zip(lead(plain, uuids, lane), lead(received, uuids, lane), strict=True):
         steps += 1
         assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
     assert steps == 15

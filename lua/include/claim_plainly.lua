@@ -1,20 +1,24 @@
 -- include: heads
+-- include: lane_scores
 -- include: plain
 -- include: ready_queue
 -- include: record_parts
 -- include: ttl
--- The plain case of claim_next.lua: the best jobs are of one name, and most were never claimed.
+-- The plain case of claim_next.lua: the best jobs are of one name, and most were never claimed. They may have lanes,
+-- which a claim never looks at.
 
 -- Worked out before anything is written, so it may raise an error about a record that can't be read. Returns what the
--- client gets but the postings, what `jobs` has of each, and what the indexes have.
+-- client gets but the postings, what `jobs` has of each, what the indexes have, and what those of lanes have.
 local function claim_records(members, uuids, values, name, who, claim_id, expires)
-  -- Of the first job of a run: its middle, what follows the head when it is claimed, and the entry of the history.
+  -- Of the first job of a run: its middle, what follows the head when it is claimed, the entry of the history, the last
+  -- byte of its number of fields, and its lane.
   local function claimed(uuid, value, head_end)
     -- luacheck: ignore 311
     local fields, rest,
       -- each field, by ",": its_FIELD
+      , its_lane, its_since
       = read_record(uuid, value)
-    if fields ~= FIELD_COUNT or rest < 0 or its_state ~= 'UNCLAIMED' or its_cancel
+    if not fields or is_newer(fields) or rest < 0 or its_state ~= 'UNCLAIMED' or its_cancel
       or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH then
       return
     end
@@ -24,20 +28,23 @@ local function claim_records(members, uuids, values, name, who, claim_id, expire
     local record = RECORD_HEAD .. cmsgpack.pack(
       -- each field, by ",": its_FIELD
     )
+    if its_lane then
+      record = TIED_HEAD .. string.sub(record, #RECORD_HEAD + 1) .. cmsgpack.pack(its_lane, its_since)
+    end
     return string.sub(value, head_end + MOMENT_LENGTH + 1, rest), tail_of(record, value, head_end),
-      cmsgpack.pack('CLAIMED', now, who, its_token, false)
+      cmsgpack.pack('CLAIMED', now, who, its_token, false), fields, its_lane
   end
 
-  local lease, rows, records, places, leases = string.format('%.0f', expires), {}, {}, {}, {}
-  local middle, tail, entry
+  local lease, rows, records, places, leases, lanes = string.format('%.0f', expires), {}, {}, {}, {}, nil
+  local middle, tail, entry, fields, lane
   for number, uuid in ipairs(uuids) do
     local value = values[number]
     local head_end, its_name, its_place = read_head(uuid, value)
     if its_name ~= name then
       return
     end
-    if not has_middle(value, head_end, middle) then
-      middle, tail, entry = claimed(uuid, value, head_end)
+    if string.byte(value, #RECORD_HEAD) ~= fields or not has_middle(value, head_end, middle) then
+      middle, tail, entry, fields, lane = claimed(uuid, value, head_end)
     end
     if not tail then
       return
@@ -48,8 +55,13 @@ local function claim_records(members, uuids, values, name, who, claim_id, expire
     records[at] = head .. tail .. string.sub(value, head_end + MOMENT_LENGTH + #middle + 1) .. entry
     places[at - 1], places[at] = its_place, members[number]
     leases[at - 1], leases[at] = lease, uuid
+    if lane then
+      lanes = lanes or {}
+      local held = lanes[lane] or {}
+      lanes[lane], held[#held + 1], held[#held + 2] = held, CLAIMED_SCORE, members[number]
+    end
   end
-  return rows, records, places, leases
+  return rows, records, places, leases, lanes
 end
 
 -- Whether a job that waits for its lane could be claimed in exchange for another one of the lane.
@@ -75,7 +87,7 @@ local function claim_plainly(request)
   local uuids = uuids_of(members)
 
   local values, expires = redis.call('HMGET', key('jobs'), unpack(uuids)), now + expiry
-  local readable, rows, records, places, leases = pcall(
+  local readable, rows, records, places, leases, lanes = pcall(
     claim_records, members, uuids, values, name, who, claim_id, expires)
   if not readable or not rows then
     return
@@ -91,6 +103,9 @@ local function claim_plainly(request)
   redis.call('ZREM', index, unpack(members))
   redis.call('ZADD', state_index('CLAIMED', name), unpack(places))
   redis.call('ZADD', key('leases'), unpack(leases))
+  for lane, held in pairs(lanes or {}) do
+    redis.call('ZADD', key('held', lane), unpack(held))
+  end
   set_head(name)
   return {'OK', rows, false}
 end

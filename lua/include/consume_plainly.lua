@@ -48,7 +48,7 @@ local function consume_records(ends, uuids, values, postings, retained)
     local value, at, pair = values[number], END_PARTS * (number - 1), 2 * number
     local head_end, its_name, its_place, its_sequence = read_head(uuid, value)
     name = name or its_name
-    if its_name ~= name then
+    if its_name ~= name or string.byte(value, #RECORD_HEAD) ~= FIELD_COUNT then
       return
     end
     if ends[at + 2] ~= who or ends[at + 3] ~= token or not has_middle(value, head_end, middle) then

@@ -58,14 +58,17 @@ end
 
 -- Add to lists what is to be written about one job and its lane.
 local function list_in_lane(lists, set, job, place)
-  local function list_at(index)
-    local list = list_in(lists, index)
+  local member, list = member_of(job.uuid, job.sequence), list_in(lists, key(set, job.lane))
+  if place then
     list[#list + 1] = place
-    list[#list + 1] = member_of(job.uuid, job.sequence)
   end
-  list_at(key(set, job.lane))
+  list[#list + 1] = member
   if set == 'lane' then
-    list_at(key(set, field(job.lane, job.name)))
+    list = list_in(lists, key(set, field(job.lane, job.name)))
+    if place then
+      list[#list + 1] = place
+    end
+    list[#list + 1] = member
   end
 end
 
@@ -122,6 +125,21 @@ local function look_at_lanes(soon)
       list_in_lane(adds, set, job, score_in_lane(job))
     end
     lane_sets[uuid], is_withdrawn[uuid] = set, nil
+  end
+
+  -- Without a limit nothing waits, but for what a look has still to admit: such a look is due then.
+  local function join_unlimited(lane)
+    for _, job in ipairs(joined[lane]) do
+      job.state, lane_sets[job.uuid] = 'UNCLAIMED', 'held'
+      list_in_lane(adds, 'held', job, job.place)
+    end
+    if had_blocked[lane] then
+      asked_lanes[lane] = true
+    elseif #joined[lane] == 0
+      and redis.call('EXISTS', key('held', lane), key('lane', lane), key('retrying', lane)) == 0 then
+      remove('lanes', lane)
+    end
+    joined[lane] = nil
   end
 
   -- A lane as the look finds it: what is read of all lanes before any is looked at. `first` has its first BLOCKED jobs
@@ -344,6 +362,16 @@ local function look_at_lanes(soon)
     end
   end
   write_lists()
+  fetch_limits(lanes)
+  local limited = {}
+  for _, lane in ipairs(lanes) do
+    if lane_limits[lane] ~= UNLIMITED or asked_lanes[lane] then
+      limited[#limited + 1] = lane
+    else
+      join_unlimited(lane)
+    end
+  end
+  lanes = limited
   for lane in pairs(asked_lanes) do
     visit(lane)
   end

@@ -4,6 +4,7 @@
 
 -- What holds for the lanes that this script has asked about.
 local lane_limits = {}
+local UNLIMITED = {running = math.huge}
 
 -- The pattern of all lanes that have the same text before their last colon.
 local function prefix_of(lane)
@@ -30,8 +31,12 @@ end
 
 -- What holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case.
 local function combine_limits(exact, of_prefix)
-  local limit = limits_more_than_pause(exact) and exact or limits_more_than_pause(of_prefix) and of_prefix or {}
+  local limit = limits_more_than_pause(exact) and exact or limits_more_than_pause(of_prefix) and of_prefix
   local is_paused = exact and exact.paused or of_prefix and of_prefix.paused
+  if not limit and not is_paused then
+    return UNLIMITED
+  end
+  limit = limit or {}
   local rate = limit.rate and {interval = limit.rate[2] * 1000000 / limit.rate[1], burst = limit.rate[3]}
   return {
     running = is_paused and 0 or limit.running or math.huge, is_strict = limit.order == 'strict', rate = rate,

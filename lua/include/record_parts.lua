@@ -15,7 +15,7 @@ local function read_head(uuid, value)
   local spot = place + 0
   if its_uuid == uuid and place ~= spot and spot - spot == 0 and priority - priority + priority == priority
     and sequence - sequence + sequence == sequence and created - created + created == created
-    and string.sub(value, 1, #RECORD_HEAD) == RECORD_HEAD and string.byte(value, rest + 1) == MOMENT
+    and has_known_head(value) and string.byte(value, rest + 1) == MOMENT
   then
     return rest, name, place, sequence
   end

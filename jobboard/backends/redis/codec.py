@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends import lifecycle
+from jobboard.backends import admission, lifecycle
 from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause, Ties
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -89,13 +89,17 @@ def posting_parts(new: NewJob) -> list[Any]:
 def posted_row(new: NewJob, sequence: int, now: int) -> JobRow:
     """Return the row of a job that was posted just as it was sent, which the server does not send back.
 
+    :param sequence: negative if the job is BLOCKED.
     :param now: microseconds, in which the server has added the delay: a sum of seconds would be rounded.
     """
     if new.delay:
         new = replace(new, run_at=(now + micros(new.delay)) / 1e6, delay=None)
     elif new.run_at is not None:
         new = replace(new, run_at=micros(new.run_at) / 1e6)
-    return lifecycle.posted(new, now / 1e6, sequence)
+    row = lifecycle.posted(new, now / 1e6, abs(sequence))
+    if row.state is JobState.BLOCKED and sequence > 0:
+        admission.admit_at_once(row)
+    return row
 
 
 def rows_of(parts: Sequence[Any]) -> list[JobRow]:
