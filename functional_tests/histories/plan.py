@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from .lanes import LANES
+
 #: Whose jobs the conductors run; workers that claim any name get some of them.
 CONDUCTED = ("brew", "bake")
 PLAIN = ("resize", "mail", "report")
 NAMES = (*PLAIN, *CONDUCTED)
 KEYS = ("a", "b", "c")
+#: What jobs are posted into, None most of all.
+LANES_OF_JOBS = (None, None, None, *LANES)
 PRIORITIES = ("VERY_LOW", "LOW", "NORMAL", "NORMAL", "NORMAL", "HIGH", "VERY_HIGH")
 
 #: How often each call is made, in parts of the sum.
@@ -20,7 +24,7 @@ WEIGHTS = {
     "claim_next": 16, "claim": 5,
     "extend": 12, "checkpoint": 8, "consume": 16, "consume_many": 3, "abandon": 8, "trash": 3,
     "cancel": 3, "release": 2, "trash_by_force": 1, "restore": 3, "purge": 1,
-    "look": 5, "look_at_trash": 2, "audit": 1,
+    "look": 5, "look_at_trash": 2, "look_at_lane": 5, "limit_lane": 1, "audit": 1,
 }  # fmt: skip
 
 
@@ -39,6 +43,7 @@ class Step:
     uuid: str
     more_uuids: tuple[str, ...]
     name: str
+    lane: str | None
     names: tuple[str, ...] | None
     key: str
     if_exists: str
@@ -67,6 +72,7 @@ def steps_of(seed: int, process: str, rate: float) -> Iterator[Step]:
             uuid=_uuid(chance),
             more_uuids=tuple(_uuid(chance) for _ in range(3)),
             name=chance.choice(NAMES),
+            lane=chance.choice(LANES_OF_JOBS),
             names=chance.choice([None, PLAIN, PLAIN[:1], PLAIN[1:]]),
             key=chance.choice(KEYS),
             if_exists=chance.choice(["raise", "keep", "replace"]),

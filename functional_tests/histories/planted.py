@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from jobboard.backends.base import Backend
 from jobboard.backends.findings import AuditFinding
+from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.rows import (
     Abandonment,
@@ -101,6 +102,26 @@ class Leaks(Planted):
         return self.right.purge(uuids, by, reason)
 
 
+class AllowsMoreThanTheLimit(Planted):
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        put = self.limits.put
+        self.limits.put = lambda row, after: put(_moved(row, 2), after)  # type: ignore[method-assign]
+
+
+class LeavesSlotsFree(Planted):
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        put = self.limits.put
+        self.limits.put = lambda row, after: put(_moved(row, -1), after)  # type: ignore[method-assign]
+
+
+def _moved(row: LimitRow, by: int) -> LimitRow:
+    """Return a limit under which more or fewer may run than it says."""
+    running = row.limit.running
+    return row if running is None else replace(row, limit=replace(row.limit, running=max(0, running + by)))
+
+
 class SeesGhosts(Planted):
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
@@ -118,5 +139,7 @@ PLANTED: dict[type[Planted], str] = {
     ForgetsDelays: "no job is claimed before it is due",
     GivesOldTokens: "tokens rise",
     Leaks: "nothing leaks",
+    AllowsMoreThanTheLimit: "never over a limit",
+    LeavesSlotsFree: "never under a limit",
     SeesGhosts: "a clean audit",
 }

@@ -14,6 +14,7 @@ from jobboard.testing import eventually
 
 from .checks import Violation
 from .history import History, of_kind
+from .lanes import LANES, is_over, is_under, look_at, remove_limits, set_limits
 
 #: How long claims and delays of a history last at most, with time for a busy machine, in seconds.
 _SETTLED_WITHIN = 60.0
@@ -31,6 +32,7 @@ class Rest:
     stats: dict[str, Any]
     job_count: int
     findings: list[str]
+    lanes: list[dict[str, Any]] = field(default_factory=list)
     drained: list[str] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
     left_of_new: dict[str, int] = field(default_factory=dict)
@@ -44,12 +46,15 @@ def look(board: JobBoard) -> Rest:
         board.stats()
         listed = _listed(board)
     stats = board.stats()
-    names = {name: [own.delayed, own.unclaimed, own.claimed, own.trashed] for name, own in stats.names.items()}
+    names = {
+        name: [own.delayed, own.blocked, own.unclaimed, own.claimed, own.trashed] for name, own in stats.names.items()
+    }
     return Rest(
         listed=listed,
-        stats={"all": [stats.delayed, stats.unclaimed, stats.claimed, stats.trashed], "names": names},
+        stats={"all": [stats.delayed, stats.blocked, stats.unclaimed, stats.claimed, stats.trashed], "names": names},
         job_count=board.job_count,
         findings=[f"{finding.uuid}: {finding.problem}" for finding in board.audit()],
+        lanes=[look_at(board, lane) for lane in LANES],
     )
 
 
@@ -63,7 +68,8 @@ def _shown(job: Job) -> dict[str, Any]:
 
 
 def drain(board: JobBoard, rest: Rest) -> None:
-    """Claim and consume all, purge the trash, and forget the conductors that were killed."""
+    """Claim and consume all, without limits, purge the trash, and forget the conductors that were killed."""
+    remove_limits(board)
     for _ in range(len(rest.listed) + 1):
         claimed = board.claim_next("drain", limit=7, expiry=600)
         rest.drained += [job.uuid for job in claimed]
@@ -99,11 +105,15 @@ def look_at_what_is_left(
 
 
 def use_once(board: JobBoard, names: tuple[str, ...]) -> None:
-    """Let one job of each name go the whole way; the first of a kind may leave what all later ones share."""
+    """Let jobs of each name and lane go the whole way; the first of a kind may leave what all later ones share."""
+    set_limits(board)
     for name in names:
         board.post(name, key="a")
+        for lane in LANES:
+            board.post(name, lane=lane)
     while claimed := board.claim_next("first", limit=10):
         board.consume_many(claimed, "first")
+    remove_limits(board)
 
 
 def patiently(call: Callable[[], None], within: float = 60.0) -> None:
@@ -122,7 +132,16 @@ def patiently(call: Callable[[], None], within: float = 60.0) -> None:
 def check_rest(history: History, rest: Rest) -> list[Violation]:
     """Return every violation that the store at rest shows, beside the records."""
     found: list[Violation] = []
-    for one in (nothing_lost, nothing_from_nowhere, once, nothing_stuck, counts_agree, drained_in_order, emptied):
+    for one in (
+        nothing_lost,
+        nothing_from_nowhere,
+        once,
+        nothing_stuck,
+        lanes_are_full,
+        counts_agree,
+        drained_in_order,
+        emptied,
+    ):
         found += one(history, rest)
     found += [Violation("a clean audit", f"at rest: {finding}") for finding in rest.findings]
     return found
@@ -174,23 +193,35 @@ def nothing_stuck(_: History, rest: Rest) -> Iterator[Violation]:
             yield Violation("every claim and delay ends", f"job {job}, {_SETTLED_WITHIN:.0f} s after the last call")
 
 
+def lanes_are_full(_: History, rest: Rest) -> Iterator[Violation]:
+    for lane in rest.lanes:
+        if is_over(lane):
+            yield Violation("never over a limit", f"at rest: {lane}")
+        if is_under(lane):
+            yield Violation("never under a limit", f"at rest: {lane}")
+
+
 def counts_agree(_: History, rest: Rest) -> Iterator[Violation]:
-    states = ("DELAYED", "UNCLAIMED", "CLAIMED", "TRASHED")
+    states = ("DELAYED", "BLOCKED", "UNCLAIMED", "CLAIMED", "TRASHED")
     by_name = Counter((job["name"], job["state"]) for job in rest.listed)
     names = {name for name, _ in by_name} | set(rest.stats["names"])
     counted = {name: [by_name[name, state] for state in states] for name in names}
-    told = {name: rest.stats["names"].get(name, [0] * 4) for name in names}
-    in_all = [sum(numbers[index] for numbers in counted.values()) for index in range(4)]
-    live = sum(in_all[:3])
+    told = {name: rest.stats["names"].get(name, [0] * 5) for name in names}
+    in_all = [sum(numbers[index] for numbers in counted.values()) for index in range(5)]
+    live = sum(in_all[:4])
     if (counted, in_all, live) != (told, rest.stats["all"], rest.job_count):
         text = f"listed {counted}, {live} live; stats {rest.stats}, job_count {rest.job_count}"
         yield Violation("counts equal the listing", text)
 
 
 def drained_in_order(_: History, rest: Rest) -> Iterator[Violation]:
+    """What was BLOCKED comes at its own turn."""
     expected = [job["uuid"] for job in rest.listed if job["state"] == "UNCLAIMED"]
-    if rest.drained != expected:
-        missing, extra = set(expected) - set(rest.drained), set(rest.drained) - set(expected)
+    blocked = {job["uuid"] for job in rest.listed if job["state"] == "BLOCKED"}
+    in_turn = [uuid for uuid in rest.drained if uuid not in blocked]
+    if in_turn != expected or not blocked <= set(rest.drained):
+        wanted = {*expected, *blocked}
+        missing, extra = wanted - set(rest.drained), set(rest.drained) - wanted
         text = f"not claimed: {missing}; not listed: {extra}; else another order"
         yield Violation("best first", f"an only client drained the board differently from its listing: {text}")
 

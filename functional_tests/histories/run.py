@@ -20,6 +20,7 @@ from .conducting import EXPIRIES, HELD, LOCKED, runs_long
 from .crew import Crew, Settings, ThreadCrew
 from .faults import of_replies, of_row
 from .history import History, Rules
+from .lanes import LANE_CHECKS, set_limits
 from .nemesis import Disturbance, Nemesis
 from .plan import CONDUCTED, NAMES, PLAIN
 from .records import Fault, Op, read
@@ -112,6 +113,8 @@ def run(
         patiently(board.connect)
         with board:
             use_once(board, NAMES)
+        with make_board(name) if make_board else fetch(name, site.calm_uri, **calm) as board:
+            set_limits(board)
         crew = _crew_of(site, settings, wish, make_board)
         lanes = {"processes": crew.disturbances()}
         if not make_board:
@@ -139,7 +142,9 @@ def judge(ops: list[Op], faults: list[Fault], rest: Rest, rules: Rules, broken: 
     """Check records that there are."""
     history = History(ops, faults, rules)
     crashed = [Violation("a process ends in good order", text) for text in broken]
-    return Report(ops, faults, rest, [*crashed, *check(history, [*CHECKS, *RUN_CHECKS]), *check_rest(history, rest)])
+    return Report(
+        ops, faults, rest, [*crashed, *check(history, [*CHECKS, *RUN_CHECKS, *LANE_CHECKS]), *check_rest(history, rest)]
+    )
 
 
 def judge_again(folder: Path) -> Report:

@@ -35,7 +35,7 @@ def work_in_asyncio(
     board: JobBoard, diary: Diary, process: str, seed: int, rate: float, stop: Stop | threading.Event
 ) -> None:
     async def run() -> None:
-        awaited: Any = _Awaited(AsyncJobBoard(board), asyncio.get_running_loop())
+        awaited: Any = _Awaited(board, AsyncJobBoard(board), asyncio.get_running_loop())
         await asyncio.to_thread(work_in_threads, awaited, diary, process, seed, rate, stop)
 
     asyncio.run(run())
@@ -44,8 +44,10 @@ def work_in_asyncio(
 class _Awaited:
     """Has the calls of a worker made in an event loop, and waits for them."""
 
-    def __init__(self, board: AsyncJobBoard, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client: JobBoard, board: AsyncJobBoard, loop: asyncio.AbstractEventLoop) -> None:
         self._board, self._loop = board, loop
+        # An operator's, who is no coroutine.
+        self.limits = client.limits
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._board, name)

@@ -14,6 +14,7 @@ from typing import Any
 
 from jobboard import Job, JobBoard, JobState, Posting
 
+from .lanes import LANES, MOST_MOVING, MOVING, look_at
 from .plan import Step, steps_of
 from .records import Diary, Op, told
 
@@ -56,12 +57,12 @@ class Worker:
 
     def _post(self, step: Step) -> None:
         self._send_post({"uuid": step.uuid, "name": step.name, "priority": step.priority, "delay": step.delay,
-                         "max_attempts": step.max_attempts, "n": step.number})  # fmt: skip
+                         "max_attempts": step.max_attempts, "n": step.number, "lane": step.lane})  # fmt: skip
 
     def _post_key(self, step: Step) -> None:
         self._send_post({"uuid": step.uuid, "name": step.name, "priority": step.priority, "delay": step.delay,
                          "max_attempts": step.max_attempts, "n": step.number, "key": step.key,
-                         "if_exists": step.if_exists})  # fmt: skip
+                         "if_exists": step.if_exists, "lane": step.lane})  # fmt: skip
 
     def _post_again(self, step: Step) -> None:
         """Repeat a recent post: a store remembers a job that has ended for a minute only."""
@@ -70,7 +71,7 @@ class Worker:
             self._send_post(_one_of(recent, step.pick))
 
     def _send_post(self, args: dict[str, Any]) -> None:
-        options = {name: args[name] for name in ("delay", "max_attempts", "key", "if_exists") if name in args}
+        options = {name: args[name] for name in ("delay", "max_attempts", "lane", "key", "if_exists") if name in args}
 
         def request() -> dict[str, Any]:
             job = self._board.post(
@@ -84,7 +85,8 @@ class Worker:
         self._seen.append(args["uuid"])
 
     def _post_many(self, step: Step) -> None:
-        postings = [Posting(step.name, details={"n": step.number}, priority=step.priority, uuid=uuid)
+        postings = [Posting(step.name, details={"n": step.number}, priority=step.priority, uuid=uuid,
+                            lane=step.lane)
                     for uuid in step.more_uuids]  # fmt: skip
         args = {"uuids": step.more_uuids, "name": step.name, "priority": step.priority}
         self._call("post_many", args, lambda: [shown(job) for job in self._board.post_many(postings)])
@@ -221,13 +223,29 @@ class Worker:
         ])  # fmt: skip
         return call.answer or []
 
+    def _look_at_lane(self, step: Step) -> None:
+        lane = _one_of(LANES, step.pick)
+        self._call("look_at_lane", {}, lambda: look_at(self._board, lane))
+
+    def _limit_lane(self, step: Step) -> None:
+        """Move the limit of the lane whose limit changes, or pause or resume it."""
+        self._call("limit_lane", {"number": step.number}, lambda: self._limit(step.number))
+
+    def _limit(self, number: int) -> None:
+        if number % 3 == 0:
+            self._board.pause(lane=MOVING)
+        elif number % 3 == 1:
+            self._board.resume(lane=MOVING)
+        else:
+            self._board.limits.set(lane=MOVING, running=1 + number % MOST_MOVING)
+
     def _audit(self, step: Step) -> None:
         self._call("audit", {}, lambda: [f"{finding.uuid}: {finding.problem}" for finding in self._board.audit()])
 
 
 def shown(job: Job) -> dict[str, Any]:
     return {"uuid": job.uuid, "token": job.token, "name": job.name, "priority": int(job.priority),
-            "place": job._row.place,
+            "place": job._row.place, "lane": job.lane,
             "sequence": job.sequence, "attempts": job.record.attempts, "max_attempts": job.max_attempts}  # fmt: skip
 
 

@@ -94,5 +94,5 @@ def _told_of(answer: Verdict | Exception) -> tuple[str, str] | None:
 
 def shown_row(row: JobRow) -> dict[str, Any]:
     return {"uuid": row.uuid, "token": row.token, "name": row.name, "priority": row.priority,
-            "place": row.place,
+            "place": row.place, "lane": None if row.ties is None else row.ties.lane,
             "sequence": row.sequence, "attempts": row.attempts, "max_attempts": row.max_attempts}  # fmt: skip

@@ -129,8 +129,9 @@ class Consuming:
                 jobs += self._handles.claimed(rows, until)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break
-            if len(jobs) > largest:
-                # A later batch may hold better jobs, posted or abandoned since the first one.
+            if len(jobs) > largest or (jobs and jobs[-1].lane is not None):
+                # A later batch may hold better jobs, posted or abandoned since the first one; so may what comes last,
+                # which has got the slots of other jobs of its lanes.
                 jobs.sort(key=_order_of)
             return jobs
 

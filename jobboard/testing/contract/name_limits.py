@@ -268,6 +268,15 @@ class NameLimitCases(LaneCase):
         assert states_of(board, held, strict) == [CLAIMED, UNCLAIMED]
 
     @of_lanes
+    def test_what_is_claimed_by_an_exchange_stands_in_order_too(self, board: JobBoard) -> None:
+        limit(board, 1)
+        holder = post_in(board, priority="very_high")
+        better = post_in(board, name="rotate", priority="high")
+        low = board.post("rotate", priority="low")
+        assert board.claim_next("bob", ["rotate"], 5, LONG) == [better, low]
+        assert states_of(board, holder) == [BLOCKED]
+
+    @of_lanes
     def test_what_can_be_claimed_without_an_exchange_is_claimed_first(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board)
