@@ -25,6 +25,7 @@ from jobboard.backends.sql import (
     schedules,
 )
 from jobboard.backends.sql.mysql import fast_statements as mysql
+from jobboard.backends.sql.postgresql import claiming as postgresql_claims
 from jobboard.backends.sql.postgresql import fast_path as postgresql
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.schema import CLAIMED, DELAYED, PLACES_OF_A_RANK, STATES, UNCLAIMED
@@ -34,8 +35,8 @@ pytest_plugins = ("harnesses.sql_fixtures",)
 
 #: What finds one job, a few or a page; what only one kind of server runs has its name before it.
 STATEMENTS: dict[str, Statement] = {
-    "postgresql: claim_next": postgresql.CLAIM_NEXT,
-    "postgresql: claim_next of names": postgresql.CLAIM_NEXT_OF_NAMES,
+    "postgresql: claim_next": postgresql_claims.CLAIM_NEXT,
+    "postgresql: claim_next of names": postgresql_claims.CLAIM_NEXT_OF_NAMES,
     "postgresql: whether to wait": postgresql.READY_IN,
     "postgresql: whether to wait for names": postgresql.READY_IN_OF_NAMES,
     "postgresql: consume": postgresql.CONSUME,
@@ -46,7 +47,7 @@ STATEMENTS: dict[str, Statement] = {
     "lines of no job": journal_statements.FORGET_EVENTS,
     "pauses": admin_statements.PAUSES,
     "letting go": job_statements.PROMOTE.find,
-    "due or paused": job_statements.DUE_OR_PAUSED,
+    "the status": job_statements.STATUS,
     "postgresql: claim_next, the long way": job_statements.CLAIM_NEXT.at_once,
     "mysql: claim_next, the short way": mysql.HEADS,
     "mysql: claim_next of a name, the short way": mysql.HEADS_OF_NAME,
@@ -60,7 +61,6 @@ STATEMENTS: dict[str, Statement] = {
     "the first that are ready": job_statements.FIRST_READY,
     "is anything ready": job_statements.IS_READY,
     "is a name ready": job_statements.IS_NAME_READY,
-    "is anything due": job_statements.IS_ANY_DUE,
     "what is due": job_statements.OVERDUE,
     "the next due": job_statements.NEXT_DUE,
     "a fence": job_statements.LOCK,
@@ -201,9 +201,9 @@ def test_the_next_job_of_a_lane_is_found_by_few_reads_beside_ten_thousand_blocke
 _FIFTY = [f"b{number}" for number in range(50)]
 #: What is wanted of a name among others, and what is not there.
 PLANNED_ONCE: dict[str, tuple[Statement, dict[str, Any]]] = {
-    "claim_next": (postgresql.CLAIM_NEXT, {}),
-    "claim_next of names": (postgresql.CLAIM_NEXT_OF_NAMES, {"names": ["b"]}),
-    "claim_next of a name without jobs": (postgresql.CLAIM_NEXT_OF_NAMES, {"names": ["b1"]}),
+    "claim_next": (postgresql_claims.CLAIM_NEXT, {}),
+    "claim_next of names": (postgresql_claims.CLAIM_NEXT_OF_NAMES, {"names": ["b"]}),
+    "claim_next of a name without jobs": (postgresql_claims.CLAIM_NEXT_OF_NAMES, {"names": ["b1"]}),
     "whether to wait for names": (postgresql.READY_IN_OF_NAMES, {"names": ["b"]}),
     "whether to wait for a name without jobs": (postgresql.READY_IN_OF_NAMES, {"names": ["b1"]}),
     "the heads of a name": (job_statements.HEADS_OF_NAME, {"name": "b"}),
@@ -294,7 +294,7 @@ def test_a_claim_of_fifty_names_costs_beside_a_backlog_at_most_twice_what_it_cos
         if not site.is_postgresql:
             return _rows_read(site, lambda: board.claim_next("alice", names=_FIFTY))
         with _connected(board) as connection:
-            return _pages_read(connection, board, postgresql.CLAIM_NEXT_OF_NAMES)({"names": _FIFTY})
+            return _pages_read(connection, board, postgresql_claims.CLAIM_NEXT_OF_NAMES)({"names": _FIFTY})
 
     assert cost(full) <= 2 * cost(empty)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import delete, func, insert, literal_column, outerjoin, select, text, update
+from sqlalchemy import delete, exists, func, insert, literal_column, not_, outerjoin, select, text, update
 
-from jobboard.backends.sql.schema import boards, book_entries, books, entities, journal, meta, pauses
+from jobboard.backends.sql.schema import boards, book_entries, books, entities, journal, limits, meta, pauses
 from jobboard.backends.sql.statement import Statement, insert_new, p, parameters, put
 
 READ_VERSION = Statement(select(meta.c.value).where(meta.c.name == "version"))
@@ -51,9 +51,24 @@ SELECT * FROM (
 _NOBODY: Any = select(literal_column("1")).where(literal_column("1 = 0"))
 HOLDERS = Statement(_NOBODY, postgresql=text(_ON_POSTGRESQL))
 
-PAUSE = insert_new(pauses, ["board", "name"], {"board": p("board"), "name": p("name")})
-RESUME = Statement(delete(pauses).where(pauses.c.board == p("board"), pauses.c.name == p("name")))
-PAUSED = Statement(select(pauses.c.name).where(pauses.c.board == p("board")))
+_of_name = (pauses.c.board == p("board")) & (pauses.c.name == p("name"))
+_is_limited = pauses.c.running.is_not(None)
+#: Pauses a name that is neither paused nor limited; and one that is limited.
+PAUSE = insert_new(pauses, ["board", "name"], parameters("board", "name"))
+PAUSE_LIMITED = Statement(update(pauses).where(_of_name, _is_limited).values(running=None))
+_limit = (limits.c.board == p("board")) & (limits.c.scope == literal_column("'name'")) & (limits.c.pattern == p("name"))
+#: Ends the pause of a name that is not limited; and of one that is.
+RESUME = Statement(delete(pauses).where(_of_name, pauses.c.running.is_(None), not_(exists().where(_limit))))
+RESUME_LIMITED = Statement(
+    update(pauses)
+    .where(_of_name, pauses.c.running.is_(None))
+    .values(running=select(limits.c.running).where(_limit).scalar_subquery())
+)
+#: Lets a name that is not paused have so many claims; and as many as there are jobs.
+LIMIT_NAME = put(pauses, ["board", "name"], parameters("board", "name", "running"))
+IS_PAUSED = Statement(select(pauses.c.name).where(_of_name, pauses.c.running.is_(None)))
+UNLIMIT_NAME = Statement(delete(pauses).where(_of_name, _is_limited))
+PAUSED = Statement(select(pauses.c.name, pauses.c.running).where(pauses.c.board == p("board")))
 #: What is paused, with the lines that tell by whom, why and when; ``FORGET_EVENTS`` keeps these. An older jobboard
 #: forgets them, and then there is none. `board + 0` is explained there.
 PAUSES = Statement(
@@ -68,7 +83,7 @@ PAUSES = Statement(
             & (func.coalesce(journal.c.name, literal_column("''")) == pauses.c.name),
         )
     )
-    .where(pauses.c.board == p("board"))
+    .where(pauses.c.board == p("board"), pauses.c.running.is_(None))
     .order_by(journal.c.id)
 )
 

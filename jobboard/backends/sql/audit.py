@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import BigInteger, case, cast, delete, exists, func, not_, select, update
 
 from jobboard.backends.findings import AuditFinding
-from jobboard.backends.lanes import problems_of_lanes
 from jobboard.backends.sql import lanes
 from jobboard.backends.sql.job_conditions import (
     BLOCKED,
@@ -21,6 +20,7 @@ from jobboard.backends.sql.job_conditions import (
     row,
 )
 from jobboard.backends.sql.job_statements import SMALL_JOB
+from jobboard.backends.sql.lane_audit import audit_lanes
 from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import PLACES_OF_A_RANK, PLACES_OF_A_SECOND, book_entries, books, jobs, journal
 from jobboard.backends.sql.sequences import behind_their_rows
@@ -112,6 +112,8 @@ _DROP_ORPHANED_ENTRIES = Statement(delete(book_entries).where(_of_no_book))
 def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find every contradiction, and mend it if told to."""
     found: list[AuditFinding] = []
+    if repair:
+        lanes.wait_for_lock(transaction)
     wrong: dict[int, str] = {}
     for problem, statement in _CONTRADICTIONS.items():
         for job in map(job_of, transaction.rows(statement)):
@@ -120,7 +122,7 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     if repair:
         for sequence, uuid in wrong.items():
             transaction.run(MEND, id=sequence, uuid=uuid)
-    found += _audit_lanes(transaction, repair)
+    found += audit_lanes(transaction, repair)
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
     # Only the owner of the tables may mend these.
@@ -135,19 +137,3 @@ def _drop(
     if orphans and repair:
         transaction.run(drop)
     return [AuditFinding(None, f"{orphans} {problem}", repair)] if orphans else []
-
-
-def _audit_lanes(transaction: Transaction, repair: bool) -> list[AuditFinding]:
-    """Find lanes whose slot is free beside a BLOCKED job, or held twice; a second claim is not ended."""
-    found: list[AuditFinding] = []
-    for lane, holders, blocked, due, misplaced in transaction.rows(lanes.NUMBERS):
-        # What is due is looked at by whatever expires and promotes next.
-        problems = list(problems_of_lanes({lane: holders}, {lane: 0 if due else blocked}))
-        if problems and repair:
-            transaction.run(lanes.WAIT, lane=lane)
-        if misplaced:
-            problems.append(f"{misplaced} jobs of the lane {lane!r} have another turn than theirs")
-        if problems and repair:
-            transaction.run(lanes.MEND_TURNS, lane=lane)
-        found += [AuditFinding(None, problem, repair) for problem in problems]
-    return found

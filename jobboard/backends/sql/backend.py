@@ -15,6 +15,7 @@ from jobboard.backends.sql.claimed_jobs import ClaimedJobs
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.database import Database, Transactions
 from jobboard.backends.sql.entities import Entities
+from jobboard.backends.sql.limits import Limits
 from jobboard.backends.sql.maintenance import Maintenance
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
@@ -50,6 +51,7 @@ class Operations:
         self.entities = Entities(transactions)
         self.books = Books(transactions)
         self.schedules = Schedules(transactions)
+        self.limits = Limits(transactions)
 
 
 class SqlBackend(Backend, Generic[D]):
@@ -142,7 +144,7 @@ class UserTransactionBackend(Backend):
         self._backend = backend
         self._transactions = operations.transactions
         self.jobs, self.schedules, self.entities = operations.jobs, operations.schedules, operations.entities
-        self.books, self.maintenance = operations.books, operations.maintenance
+        self.books, self.limits, self.maintenance = operations.books, operations.limits, operations.maintenance
 
     def open(self, timeout: float) -> None:
         raise NotImplementedError("it is open for as long as the transaction")

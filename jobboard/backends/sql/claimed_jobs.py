@@ -11,18 +11,12 @@ from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import reason_of
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import (
-    LockedJobs,
-    StoredJob,
-    carry_out,
-    expire_and_promote,
-    journal_line,
-    save,
-)
+from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 
@@ -94,7 +88,7 @@ class ClaimedJobs:
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
-            changes = zip(jobs, ends, strict=True)
+            changes = ((jobs.under(end.fence), end) for end in ends)
             return carry_out(
                 transaction,
                 job_statements.CONSUME,
@@ -104,8 +98,11 @@ class ClaimedJobs:
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
-            changes = zip(jobs, ends, strict=True)
-            return save(transaction, ((job, lifecycle.abandon(job, end, transaction.now)) for job, end in changes))
+            now, changes = transaction.now, ((jobs.under(end.fence), end) for end in ends)
+            return save(
+                transaction,
+                ((job, lifecycle.abandon(job, end, now, limit=jobs.limits.of(job))) for job, end in changes),
+            )
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
@@ -121,11 +118,10 @@ def fit_one_statement(ends: Sequence[Consumption]) -> bool:
     return len({fence.uuid for fence in fences}) == len(fences) and all(fence.token <= MAX_INTEGER for fence in fences)
 
 
-def _lock(transaction: Transaction, fences: list[Fence]) -> list[StoredJob | None]:
+def _lock(transaction: Transaction, fences: list[Fence]) -> LockedJobs:
     """Lock the jobs of these fences, on a board where nothing else is due."""
     expire_and_promote(transaction)
-    jobs = LockedJobs.lock(transaction, [fence.uuid for fence in fences])
-    return [jobs.under(fence) for fence in fences]
+    return LockedJobs.lock(transaction, [fence.uuid for fence in fences])
 
 
 def _extended(transaction: Transaction, job: StoredJob | None, renewal: Extension) -> _Change:

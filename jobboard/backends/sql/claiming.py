@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jobboard.backends import lifecycle
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import ClaimRequest, JobRow
-from jobboard.backends.sql import admin_statements, job_statements, journal_statements
+from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.exchanges import Exchanges
+from jobboard.backends.sql.journal_lines import journal_line
+from jobboard.backends.sql.name_limits import barred, lock_rooms, within_rooms
 from jobboard.backends.sql.rows import Row, job_of, position_of
 from jobboard.backends.sql.tokens import least_token, next_token
-from jobboard.backends.sql.transaction import BoardStatus, Transaction
-from jobboard.backends.sql.transitions import (
-    carry_out,
-    expire_and_promote,
-    expire_and_promote_due,
-    journal_line,
-)
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transitions import carry_out, expire_and_promote, expire_and_promote_due, status_of
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
 
@@ -36,6 +36,7 @@ class Claiming:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
+        self._exchanges = Exchanges()
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         with self._transactions.write() as transaction:
@@ -45,30 +46,45 @@ class Claiming:
                 return None
             job = job_of(row)
             token = next_token(job.token, least_token(transaction.now))
-            change = lifecycle.claim(job, claim, transaction.now, token, paused_names(transaction))
+            change = lifecycle.claim(job, claim, transaction.now, token, _barred_for(transaction, job.name))
             carry_out(transaction, job_statements.CLAIM, [(job, change)])
             return job
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         with self._transactions.write() as transaction:
-            status = transaction.status or status_of(transaction)
+            status = status_of(transaction)
             if status.is_any_due:
                 expire_and_promote_due(transaction)
-            claimed: dict[str, Any] = {
-                "who": claim.who,
-                "claim_id": claim.claim_id,
-                "due_at": lifecycle.end_of_claim(claim.expiry, transaction.now),
-                "least_token": least_token(transaction.now),
-            }
-            if names is None and not status.is_any_paused:
-                return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
-            paused: frozenset[str | None] = paused_names(transaction) if status.is_any_paused else frozenset()
-            best = _best(transaction, names, paused, limit)
-            if not best:
-                return []
-            claimed["ids"] = transaction.list_of(number for _, number, _ in best)
-            claimed["uuids"] = transaction.list_of(uuid for _, _, uuid in best)
-            return self._record(transaction, transaction.change(job_statements.CLAIM_HEADS, **claimed))
+            claimed = self._claim_ready(transaction, claim, names, limit)
+        return self._exchange(claim, names, limit, claimed) if status.is_any_blocked else claimed
+
+    def _claim_ready(
+        self, transaction: Transaction, claim: ClaimRequest, names: frozenset[str] | None, limit: int
+    ) -> list[JobRow]:
+        claimed: dict[str, Any] = {
+            "who": claim.who,
+            "claim_id": claim.claim_id,
+            "due_at": lifecycle.end_of_claim(claim.expiry, transaction.now),
+            "least_token": least_token(transaction.now),
+        }
+        if names is None and not status_of(transaction).is_any_paused:
+            return self._record(transaction, transaction.change(job_statements.CLAIM_NEXT, limit=limit, **claimed))
+        best = _claimable_heads(transaction, names, limit)
+        if not best:
+            return []
+        claimed["ids"] = transaction.list_of(number for _, number, _, _ in best)
+        claimed["uuids"] = transaction.list_of(uuid for _, _, uuid, _ in best)
+        return self._record(transaction, transaction.change(job_statements.CLAIM_HEADS, **claimed))
+
+    def _exchange(
+        self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, claimed: list[JobRow]
+    ) -> list[JobRow]:
+        """Return these claimed jobs and, if they are too few, more that exchanges let be claimed."""
+        if len(claimed) == limit:
+            return claimed
+        # A transaction of its own: it locks limits of names, as the one before it did.
+        with after_a_change(lambda: bool(claimed)), self._transactions.write() as transaction:
+            return claimed + self._exchanges.claim(transaction, claim, names, limit - len(claimed))
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         with self._transactions.write() as transaction:
@@ -99,16 +115,11 @@ def claims_under(transaction: Transaction, claim_id: str) -> list[JobRow]:
     return [job_of(row) for row in transaction.rows(job_statements.CLAIMED_UNDER, claim_id=claim_id)]
 
 
-def status_of(transaction: Transaction) -> BoardStatus:
-    row = transaction.row(job_statements.DUE_OR_PAUSED)
-    assert row is not None
-    return BoardStatus(bool(row[0]), bool(row[1]))
-
-
-def paused_names(transaction: Transaction) -> frozenset[str | None]:
-    if transaction.status is not None and not transaction.status.is_any_paused:
-        return frozenset()
-    return frozenset(row[0] or None for row in transaction.rows(admin_statements.PAUSED))
+def _barred_for(transaction: Transaction, name: str) -> frozenset[str | None]:
+    """Return what bars a claim of a name, whose limit is locked from now on."""
+    known = barred(transaction, [name])
+    rooms = lock_rooms(transaction, known.limits) if known.limits else {}
+    return known.paused | {name for name, room in rooms.items() if room <= 0}
 
 
 def claimable_names(
@@ -134,26 +145,50 @@ def _ready_names(transaction: Transaction) -> Iterator[Head]:
                 yield head
 
 
+def _claimable_heads(transaction: Transaction, names: frozenset[str] | None, limit: int) -> list[Row]:
+    """Lock the best jobs that can be claimed; return the place, the id, the uuid and the name of each."""
+    known = barred(transaction, names)
+    best = _best(transaction, names, known.paused, limit)
+    limited = known.limits.keys() & {name for *_, name in best}
+    if not limited:
+        return best
+    rooms = lock_rooms(transaction, limited)
+    kept = within_rooms(best, rooms)
+    if len(kept) == len(best):
+        return kept
+    # Others go before those that are too many. Limits are locked in one order, and so no further ones now.
+    closed = known.paused | (known.limits.keys() - limited) | {name for name, room in rooms.items() if room <= 0}
+    return within_rooms(_best(transaction, names, closed, limit, rooms), rooms)
+
+
 def _best(
-    transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None], limit: int
+    transaction: Transaction,
+    names: frozenset[str] | None,
+    closed: frozenset[str | None],
+    limit: int,
+    rooms: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Row]:
-    """Lock the best jobs of these names that are not paused; return the place, the id and the uuid of each."""
-    if names is None and None not in paused:
-        first = [head for head in transaction.rows(job_statements.FIRST_READY) if head[-1] not in paused]
+    """Lock the best jobs of these names but for the closed ones; of some names no more than there is room for."""
+    if names is None and None not in closed:
+        best = transaction.rows(job_statements.HEADS, limit=limit)
+        if closed.isdisjoint(name for *_, name in best) and not rooms:
+            return best
+        first = [head for head in transaction.rows(job_statements.FIRST_READY) if head[-1] not in closed]
         heads = {head[-1]: head for head in reversed(first)}
-        best = _lock(transaction, heads.values(), limit) if len(first) >= limit else []
+        best = _lock(transaction, heads.values(), limit, rooms) if len(first) >= limit else []
         # Rows that others have locked may have led it past jobs of names that it has not seen.
         if len(best) == limit and best[-1][:2] <= first[-1][:2]:
             return best
-    return _lock(transaction, claimable_names(transaction, names, paused), limit)
+    return _lock(transaction, claimable_names(transaction, names, closed), limit, rooms)
 
 
-def _lock(transaction: Transaction, heads: Iterable[Head], limit: int) -> list[Row]:
+def _lock(transaction: Transaction, heads: Iterable[Head], limit: int, rooms: Mapping[str, int]) -> list[Row]:
     """Lock the best jobs of names; what others have locked is passed over."""
     best: list[Row] = []
     for place, number, name in sorted(heads):
         if len(best) == limit and (place, number) > best[-1][:2]:
             break
-        rows = transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=limit)
-        best = heapq.nsmallest(limit, [*best, *rows])
+        most = min(limit, rooms.get(name, limit))
+        rows = transaction.rows(job_statements.HEADS_OF_NAME, name=name, limit=most)
+        best = heapq.nsmallest(limit, [*best, *((*row, name) for row in rows)])
     return best

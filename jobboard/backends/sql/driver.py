@@ -99,6 +99,10 @@ class Driver(UserConnection):
         rows: list[Row] = cursor.fetchall()
         return rows
 
+    def rows_of_transaction(self, connection: Any, texts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[list[Row]]:
+        """Execute statements that are one transaction, and return the rows of each; raises its own errors."""
+        raise NotImplementedError
+
     def notify_at_once(self, connection: Any, channel: str) -> bool:
         """Notify the listeners of a channel, in a transaction of its own; return whether there are any.
 

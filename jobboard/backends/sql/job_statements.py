@@ -44,7 +44,7 @@ from jobboard.backends.sql.job_conditions import (
 )
 from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.rows import JOB_COLUMNS, OPTIONS
-from jobboard.backends.sql.schema import jobs, journal, pauses
+from jobboard.backends.sql.schema import jobs, journal, lanes, pauses
 from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
@@ -75,10 +75,13 @@ SMALL_JOB: list[Any] = [null().label(column.name) if column.name in _LARGE else 
 
 _due = mine & (jobs.c.due_at <= p("now"))
 _first_due = by_index(select(jobs.c.due_at).where(_due).order_by(jobs.c.due_at).limit(1), "jobboard_due")
-IS_ANY_DUE = Statement(_first_due)
-#: Whether anything is due, and whether anything is paused: all that claim_next has to know beforehand.
-DUE_OR_PAUSED = Statement(
-    select(_first_due.scalar_subquery().is_not(None), exists().where(pauses.c.board == p("board")))
+#: All that an operation has to know beforehand: what makes a ``BoardStatus``.
+STATUS = Statement(
+    select(
+        _first_due.scalar_subquery().is_not(None),
+        exists().where(pauses.c.board == p("board")),
+        exists().where(lanes.c.board == p("board"), lanes.c.blocked_name.is_not(None)),
+    )
 )
 #: How many claims expire at once, and how many delayed jobs are promoted at once.
 MAX_PER_ROUND = 1000
@@ -121,19 +124,15 @@ OVERDUE = Statement(
 # -- writing a row that was read in the same transaction ---------------------------------------------------------------
 
 _now = {"last_modified": p("now")}
-#: Moves a job to another state. What may be large, and the content of the posting, stay.
-SAVE = Statement(
-    update(jobs)
-    .where(row)
-    .values(
-        _now
-        | parameters("state", "attempts", "owner", "claim_id", "due_at", "run_at", "last_error", "reason")
-        | parameters("cancel_asked", "retain_until", "place")
-    )
+#: What a move to another state changes. What may be large, and the content of the posting, stay.
+SAVED = (
+    _now
+    | parameters("state", "attempts", "owner", "claim_id", "due_at", "run_at", "last_error", "reason")
+    | parameters("cancel_asked", "retain_until", "place")
 )
-REPLACE = Statement(
-    update(jobs).where(row).values(_now | parameters("rank", "place", "body", "state", "due_at", "run_at", *OPTIONS))
-)
+SAVE = Statement(update(jobs).where(row).values(SAVED))
+REPLACED = _now | parameters("rank", "place", "body", "state", "due_at", "run_at", *OPTIONS)
+REPLACE = Statement(update(jobs).where(row).values(REPLACED))
 REPRIORITIZE = Statement(update(jobs).where(row).values(_now | parameters("rank", "place")))
 CLAIM = Statement(
     update(jobs)
@@ -229,6 +228,17 @@ CLAIM_NEXT = Returning(
     find=Statement(_heads),
     change=_claim_ids,
     read=_claimed,
+)
+#: The best of the board.
+HEADS = Statement(
+    by_index(
+        select(jobs.c.place, jobs.c.id, jobs.c.uuid, jobs.c.name)
+        .where(_ready)
+        .order_by(*_in_order)
+        .limit(p("limit"))
+        .with_for_update(skip_locked=True),
+        "jobboard_ready",
+    )
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
 _heads_of_name = select(jobs.c.place, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
@@ -367,7 +377,7 @@ NEXT_DUE = Statement(
 
 OVER = Statement(
     by_index(
-        select(jobs.c.id, jobs.c.uuid, jobs.c.ties)
+        select(jobs.c.id, jobs.c.uuid)
         .where(mine, jobs.c.retain_until <= LONG_AGO, jobs.c.due_at.is_(None))
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))

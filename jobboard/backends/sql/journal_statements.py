@@ -57,7 +57,9 @@ EXTENDED_UNTIL = Statement(
 DELETE_HISTORY = Statement(delete(journal).where(in_list(journal.c.job, "ids")))
 #: The line of a present pause tells by whom, why and since when.
 _of_a_pause = (journal.c.kind == literal_column("'PAUSED'")) & exists().where(
-    pauses.c.board == p("board"), pauses.c.name == func.coalesce(journal.c.name, literal_column("''"))
+    pauses.c.board == p("board"),
+    pauses.c.name == func.coalesce(journal.c.name, literal_column("''")),
+    pauses.c.running.is_(None),
 )
 # They are few; `board + 0` keeps the planner off the index that begins with the board.
 FORGET_EVENTS = Statement(

@@ -1,104 +1,152 @@
-"""The slots of lanes: which job of a lane holds its slot, and which one is admitted to it next.
+"""The table of lanes: which live jobs of a lane hold its slots, which wait, and in which order.
 
-A transaction that may have freed a slot, or that wants one, looks at the lane after it has written its rows. One
-transaction of a board looks at a time, so that each sees what the one before it has admitted. A transaction that may
-not look (another one does, or it is the user's) lets its rows be due at once; whatever expires and promotes next looks
-at the lanes of such rows. So what is committed after a look has a row that is due.
+A claim changes nothing here: a job that is claimable has its slot already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import case, delete, func, insert, or_, select, update
+from sqlalchemy import Text, case, cast, delete, func, insert, literal_column, select, update
 
+from jobboard.backends.lanes import MAX_MOVES, is_retrying
 from jobboard.backends.rows import JobRow
-from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, COMPLETE, TRASHED, UNCLAIMED, one_of, row, this
-from jobboard.backends.sql.job_statements import SMALL_JOB
-from jobboard.backends.sql.rows import job_of, place_of
-from jobboard.backends.sql.schema import HOLDS_SLOT, boards, jobs, lanes
+from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, UNCLAIMED, row, this
+from jobboard.backends.sql.job_statements import REPLACED, SAVED, SMALL_JOB
+from jobboard.backends.sql.rows import place_of
+from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, boards, jobs, lanes
 from jobboard.backends.sql.statement import Statement, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.states import JobState
+from jobboard.backends.transition import Transition
+from jobboard.events import EventKind
+from jobboard.states import LIVE, JobState
 
-_ENTER = Statement(insert(lanes).inline().values(parameters("board", "uuid", "job", "lane", "turn")))
+_ENTER = Statement(insert(lanes).inline().values(parameters("board", "uuid", "job", "lane", "turn", "blocked_name")))
 _MOVE = Statement(
-    update(lanes).where(lanes.c.board == p("board"), lanes.c.uuid == p("uuid")).values(parameters("turn"))
+    update(lanes)
+    .where(lanes.c.board == p("board"), lanes.c.uuid == p("uuid"))
+    .values(parameters("turn", "blocked_name"))
 )
-LEAVE = Statement(delete(lanes).where(lanes.c.board == p("board"), in_list(lanes.c.uuid, "uuids")))
-_LOCK_BOARD = Statement(select(boards.c.id).where(boards.c.id == p("board")).with_for_update(skip_locked=True))
-_of_lane = (lanes.c.board == p("board")) & (lanes.c.lane == p("lane"))
-#: The job that holds a lane's slot, and the next ones; others may have locked the first of these.
-HEADS = Statement(
-    select(lanes.c.uuid, lanes.c.turn)
-    .where(_of_lane, lanes.c.turn.is_not(None))
-    .order_by(lanes.c.turn, lanes.c.job)
-    .limit(10)
-    .with_hint(lanes, "FORCE INDEX (jobboard_lane)", "mysql")
+_LEAVE = Statement(delete(lanes).where(lanes.c.board == p("board"), in_list(lanes.c.uuid, "uuids")))
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+_board = select(boards.c.id).where(boards.c.id == p("board"))
+_LOCK_BOARD = Statement(_board.with_for_update(skip_locked=True))
+_WAIT_FOR_BOARD = Statement(_board.with_for_update())
+
+_last_holder: Any = literal_column(str(RETRYING))
+joined = (jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid)
+of_lane = (lanes.c.board == p("board")) & (lanes.c.lane == p("lane"))
+is_waiting = lanes.c.turn > _last_holder
+in_order = (lanes.c.turn, lanes.c.job)
+#: One more than a look admits.
+MOST_BLOCKED = MAX_MOVES + 1
+
+
+def by_lane(wanted: Any) -> Any:
+    return wanted.with_hint(lanes, "FORCE INDEX (jobboard_lane)", "mysql")
+
+
+_waiting = by_lane(select(lanes.c.uuid).where(of_lane, is_waiting).order_by(*in_order))
+_first_waiting = _waiting.limit(MOST_BLOCKED).subquery("waiting")
+_claimable: Any = case((jobs.c.state == UNCLAIMED, jobs.c.place))
+#: Of a lane how many jobs are claimed, how many claimable, how many wait for a retry; the last claimable one's place;
+#: and how many are BLOCKED, up to ``MOST_BLOCKED``.
+COUNT = Statement(
+    by_lane(
+        select(
+            cast(p("lane"), Text),
+            func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
+            func.count(_claimable),
+            func.count(case((lanes.c.turn == _last_holder, jobs.c.id))),
+            func.max(_claimable),
+            select(func.count()).select_from(_first_waiting).scalar_subquery(),
+        )
+        .select_from(lanes)
+        .join(jobs, joined)
+        .where(of_lane, lanes.c.turn <= _last_holder)
+    )
 )
-_is_blocked = this & (jobs.c.state == BLOCKED)
-_LOCK_IF_BLOCKED = Statement(select(*SMALL_JOB).where(_is_blocked).with_for_update(skip_locked=True))
-#: Sets when a row is due by its own time, or at once so that its lane is looked at.
+_locked = select(*SMALL_JOB).select_from(lanes).join(jobs, joined).limit(p("limit"))
+# What others have locked is passed over. On PostgreSQL the lanes' own rows stay free.
+_for_update: dict[str, Any] = {"of": jobs, "skip_locked": True}
+#: The first jobs that wait, in the order of their lane.
+LOCK_BLOCKED = Statement(
+    by_lane(
+        _locked.where(of_lane, is_waiting, jobs.c.state == BLOCKED).order_by(*in_order).with_for_update(**_for_update)
+    )
+)
+#: The last that are claimable, the last one first.
+LOCK_CLAIMABLE = Statement(
+    by_lane(
+        _locked.where(of_lane, lanes.c.turn == literal_column(str(HOLDS_SLOT)), jobs.c.state == UNCLAIMED)
+        .order_by(jobs.c.place.desc(), jobs.c.id.desc())
+        .with_for_update(**_for_update)
+    )
+)
+#: Moves a job of a lane; its ties say since when it waits.
+SAVE = Statement(update(jobs).where(row).values(SAVED | parameters("ties")))
+REPLACE = Statement(update(jobs).where(row).values(REPLACED | parameters("ties")))
+#: Sets when a row is due by its own time, or when its lane must be looked at.
 DUE = Statement(update(jobs).where(row).values(due_at=p("due_at")))
-_DUE_IF_BLOCKED = Statement(update(jobs).where(_is_blocked).values(due_at=p("now")))
+_FIRST = Statement(_waiting.limit(1))
+_DUE_IF_BLOCKED = Statement(update(jobs).where(this, jobs.c.state == BLOCKED).values(due_at=p("now")))
 
 
-_holds_slot = one_of(jobs.c.state, UNCLAIMED, CLAIMED)
-_is_due = or_(one_of(jobs.c.state, BLOCKED, COMPLETE, TRASHED), jobs.c.due_at < jobs.c.run_at)
-_its_turn: Any = case((_holds_slot, HOLDS_SLOT), (jobs.c.state == BLOCKED, jobs.c.place))
-_joined = (jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid)
-#: Of each lane how many jobs hold its slot, how many are BLOCKED, how many rows are due so that it is looked at, and
-#: how many jobs have another turn than theirs.
-NUMBERS = Statement(
-    select(
-        lanes.c.lane,
-        func.count(case((_holds_slot, jobs.c.id))),
-        func.count(case((jobs.c.state == BLOCKED, jobs.c.id))),
-        func.count(case((_is_due, jobs.c.due_at))),
-        func.count(case((lanes.c.turn.is_distinct_from(_its_turn), jobs.c.id))),
-    )
-    .select_from(lanes)
-    .join(jobs, _joined)
-    .where(lanes.c.board == p("board"))
-    .group_by(lanes.c.lane)
-)
-#: Gives the jobs of a lane their turns.
-MEND_TURNS = Statement(update(lanes).where(_of_lane).values(turn=select(_its_turn).where(_joined).scalar_subquery()))
-#: Lets a lane be looked at, and all of its jobs wait for that but the claimed one.
-WAIT = Statement(
-    update(jobs)
-    .where(
-        jobs.c.board == p("board"),
-        one_of(jobs.c.state, BLOCKED, UNCLAIMED),
-        jobs.c.uuid.in_(select(lanes.c.uuid).where(_of_lane)),
-    )
-    .values(state=BLOCKED, due_at=p("now"))
-)
+def move(transaction: Transaction, changes: Iterable[tuple[JobRow, Transition[Any]]]) -> None:
+    """Let changed jobs stand where they belong; a claim changes nothing."""
+    back: list[JobRow] = []
+    moved: list[JobRow] = []
+    gone: list[str] = []
+    for job, change in changes:
+        if job.ties is None or job.state is JobState.CLAIMED:
+            continue
+        if job.state not in LIVE:
+            gone.append(job.uuid)
+        else:
+            (back if change.told[0].kind is EventKind.RESTORED else moved).append(job)
+    enter(transaction, back)
+    place(transaction, moved)
+    if gone:
+        leave(transaction, gone)
 
 
 def enter(transaction: Transaction, new: Iterable[JobRow]) -> None:
-    """Note the lanes of new jobs."""
-    transaction.run_many(_ENTER, _rows_of(new))
+    """Note the lanes of jobs that were not on the board."""
+    transaction.run_many(_ENTER, [_row_of(job, job.ties.lane) for job in new if job.ties is not None])
 
 
-def move(transaction: Transaction, changed: Iterable[JobRow]) -> None:
-    """Give changed jobs their turns; a claim changes none."""
-    transaction.run_many(_MOVE, _rows_of(job for job in changed if job.state is not JobState.CLAIMED))
+def place(transaction: Transaction, moved: Iterable[JobRow]) -> None:
+    """Give jobs of lanes their turns."""
+    transaction.run_many(_MOVE, [_row_of(job, job.ties.lane) for job in moved if job.ties is not None])
 
 
-def _rows_of(some: Iterable[JobRow]) -> list[dict[str, Any]]:
-    return [
-        {"uuid": job.uuid, "job": job.sequence, "lane": job.ties.lane, "turn": _turn_of(job)}
-        for job in some
-        if job.ties is not None
-    ]
+def leave(transaction: Transaction, uuids: Iterable[str]) -> None:
+    """Forget the lanes of jobs that are not on the board any more."""
+    transaction.run(_LEAVE, uuids=transaction.list_of(uuids))
+
+
+def stored_place(job: JobRow) -> tuple[str | None, int | None, str | None]:
+    """Return what stands in the columns ``lane``, ``turn`` and ``blocked_name`` of a job with ties."""
+    row = _row_of(job, "" if job.ties is None else job.ties.lane)
+    return row["lane"], row["turn"], row["blocked_name"]
+
+
+def _row_of(job: JobRow, lane: str) -> dict[str, Any]:
+    blocked_name = job.name if job.state is JobState.BLOCKED else None
+    return {
+        "uuid": job.uuid, "job": job.sequence, "lane": lane, "turn": _turn_of(job), "blocked_name": blocked_name
+    }  # fmt: skip
 
 
 def _turn_of(job: JobRow) -> int | None:
     if job.state is JobState.BLOCKED:
         return place_of(job.priority, job.place)
-    return HOLDS_SLOT if job.state is JobState.UNCLAIMED else None
+    if job.state is JobState.DELAYED:
+        return RETRYING if is_retrying(job) else None
+    return HOLDS_SLOT
 
 
 def lock(transaction: Transaction) -> bool:
@@ -109,21 +157,13 @@ def lock(transaction: Transaction) -> bool:
     return bool(transaction.rows(_LOCK_BOARD))
 
 
-def look(transaction: Transaction, lane: str) -> tuple[bool, JobRow | None]:
-    """Return whether all is known of a lane, and the job that it admits next, locked.
-
-    Jobs that other transactions have locked are passed over. Not all is known if there are no others.
-    """
-    found = transaction.rows(HEADS, lane=lane)
-    if not found or found[0][1] == HOLDS_SLOT:
-        return True, None
-    for uuid, _ in found:
-        for locked in transaction.rows(_LOCK_IF_BLOCKED, uuid=uuid):
-            return True, job_of(locked)
-    return False, None
+def wait_for_lock(transaction: Transaction) -> None:
+    """Have this transaction look at lanes, or change a limit, until it ends; only for one that has locked no job."""
+    transaction.rows(_WAIT_FOR_BOARD)
 
 
-def look_later(transaction: Transaction, lane: str) -> None:
-    """Have a lane looked at by whatever expires and promotes next, for a row of it that is going to be deleted."""
-    for uuid, _ in transaction.rows(HEADS, lane=lane)[:1]:
-        transaction.run(_DUE_IF_BLOCKED, uuid=uuid)
+def look_later(transaction: Transaction, names: Sequence[str]) -> None:
+    """Have lanes looked at by whatever expires and promotes next, for rows of theirs that are going to be deleted."""
+    for lane in names:
+        for (uuid,) in transaction.rows(_FIRST, lane=lane):
+            transaction.run(_DUE_IF_BLOCKED, uuid=uuid)

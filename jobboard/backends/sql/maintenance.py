@@ -11,19 +11,16 @@ from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.rows import JobRow, Pause, TrashOutcome, Verdict
 from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes
 from jobboard.backends.sql.audit import audit
-from jobboard.backends.sql.claiming import paused_names
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.journal_lines import journal_event, write_events
+from jobboard.backends.sql.lane_limits import FORGET_STARTS
+from jobboard.backends.sql.limits import Limits, all_limits
+from jobboard.backends.sql.name_limits import barred
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.sequences import behind_their_rows
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import (
-    LockedJobs,
-    carry_out,
-    expire_and_promote,
-    journal_event,
-    save,
-    write_events,
-)
+from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, save
+from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind
 from jobboard.validation import moment
 
@@ -37,16 +34,21 @@ class Maintenance(roles.Maintenance):
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
-            job = LockedJobs.lock(transaction, [uuid]).get(uuid)
-            (verdict,) = save(transaction, [(job, lifecycle.release(job, token, reason, transaction.now))])
+            jobs = LockedJobs.lock(transaction, [uuid])
+            job = jobs.get(uuid)
+            change = lifecycle.release(job, token, reason, transaction.now, jobs.limits.of(job))
+            (verdict,) = save(transaction, [(job, change)])
             return verdict
 
     def run_now(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[Verdict]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, uuids)
-            found = [jobs.get(uuid) for uuid in uuids]
-            return save(transaction, [(job, lifecycle.run_now(job, transaction.now, by, reason)) for job in found])
+            changes = (
+                (job, lifecycle.run_now(job, transaction.now, by, reason, jobs.limits.of(job)))
+                for job in (jobs.get(uuid) for uuid in uuids)
+            )
+            return save(transaction, changes)
 
     def reprioritize(self, uuids: Sequence[str], priority: int, by: str | None, reason: str | None) -> list[Verdict]:
         with self._transactions.write() as transaction:
@@ -70,17 +72,19 @@ class Maintenance(roles.Maintenance):
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         with self._transactions.write() as transaction:
-            if transaction.run(admin_statements.PAUSE, name=name or ""):
+            statements = admin_statements.PAUSE, admin_statements.PAUSE_LIMITED
+            if any(transaction.run(statement, name=name or "") for statement in statements):
                 write_events(transaction, [journal_event(EventKind.PAUSED, None, name, by, reason)])
 
     def resume(self, name: str | None) -> None:
         with self._transactions.write() as transaction:
-            if transaction.run(admin_statements.RESUME, name=name or ""):
+            statements = admin_statements.RESUME, admin_statements.RESUME_LIMITED
+            if any(transaction.run(statement, name=name or "") for statement in statements):
                 write_events(transaction, [journal_event(EventKind.RESUMED, None, name)])
 
     def paused(self) -> frozenset[str | None]:
         with self._transactions.read() as transaction:
-            return paused_names(transaction)
+            return barred(transaction).paused
 
     def pauses(self) -> list[Pause]:
         with self._transactions.read() as transaction:
@@ -98,9 +102,16 @@ class Maintenance(roles.Maintenance):
                 _delete(transaction, over)
             forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
             transaction.run(journal_statements.FORGET_EVENTS)
+            pending = [row for row in all_limits(transaction) if row.is_pending]
+            if transaction.moves_others:
+                transaction.run(FORGET_STARTS)
             # An idle board is tidied again and again; nobody waits for that.
             transaction.changed = False
-            return len(over) + forgotten
+            may_sweep = transaction.moves_others
+        if may_sweep:
+            # What a client has begun that was killed.
+            sweep(Limits(self._transactions), pending)
+        return len(over) + forgotten
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         with self._transactions.write() if repair else self._transactions.read() as transaction:
@@ -142,8 +153,8 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
     change = lifecycle.purge(job, transaction.now, by, reason)
     if job is not None and change.told:
         if job.ties is not None:
-            lanes.look_later(transaction, job.ties.lane)
-        _delete(transaction, [(job.sequence, job.uuid, job.ties)])
+            lanes.look_later(transaction, [job.ties.lane])
+        _delete(transaction, [(job.sequence, job.uuid)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
         lines = [journal_event(note.kind, job.uuid, job.name, note.who, note.reason) for note in change.told]
         write_events(transaction, lines)
@@ -151,10 +162,7 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
 
 
 def _delete(transaction: Transaction, jobs: Sequence[Row]) -> None:
-    """Delete jobs, by their ids, uuids and ties, with their lines in the journal."""
+    """Delete jobs, by their ids and uuids, with their lines in the journal."""
     ids = transaction.list_of(number for number, *_ in jobs)
     transaction.do(journal_statements.DELETE_HISTORY, ids=ids)
-    uuids = transaction.list_of(uuid for _, uuid, _ in jobs)
-    transaction.do(job_statements.DELETE, ids=ids, uuids=uuids)
-    if any(ties is not None for _, _, ties in jobs):
-        transaction.do(lanes.LEAVE, uuids=uuids)
+    transaction.do(job_statements.DELETE, ids=ids, uuids=transaction.list_of(uuid for _, uuid in jobs))

@@ -10,16 +10,11 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
 from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.journal_lines import journal_line
+from jobboard.backends.sql.lane_looks import LaneStep
 from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction, Undone
-from jobboard.backends.sql.transitions import (
-    LockedJobs,
-    admitting,
-    carry_out,
-    expire_and_promote,
-    journal_line,
-    save,
-)
+from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, save
 from jobboard.backends.transition import Transition
 
 
@@ -33,10 +28,7 @@ class Posting:
         try:
             with self._transactions.write() as transaction:
                 expire_and_promote(transaction)
-                posted = post_all(transaction, rows)
-                if any(new.ties is not None for new in rows):
-                    _read_again(transaction, posted)
-                return posted
+                return post_all(transaction, rows)
         except KeyTakenError as taken:
             return taken.answers
 
@@ -48,16 +40,8 @@ class Posting:
             return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by, reason)) for job in found))
 
 
-def _read_again(transaction: Transaction, posted: list[Posted]) -> None:
-    """Show the jobs as they are now: their lanes may have admitted them."""
-    uuids = transaction.list_of({answer.row.uuid for answer in posted})
-    found = {job.uuid: job for job in map(job_of, transaction.rows(job_statements.FIND_MANY, uuids=uuids))}
-    for answer in posted:
-        answer.row = found[answer.row.uuid]
-
-
 class KeyTakenError(Undone):
-    """A key of a batch is taken, so that nothing of the batch was posted."""
+    """A key of a batch is taken, or its job has another lane, so that nothing of the batch was posted."""
 
     def __init__(self, answers: list[Posted]) -> None:
         self.answers = answers
@@ -81,6 +65,7 @@ class _Batch:
         self._by_key = self._find_keys()
         self._plan: PostingPlan[JobRow] = PostingPlan(self._by_uuid.get, self._by_key.get, self._draft)
         self._new: list[tuple[JobRow, Transition[PostOutcome]]] = []
+        self._lane_step = LaneStep(transaction)
 
     def _find_uuids(self) -> dict[str, JobRow]:
         if len(self._postings) == 1:
@@ -111,7 +96,7 @@ class _Batch:
     def post(self) -> list[Posted]:
         planned = [self._step(new) for new in self._postings]
         answers = [Posted(outcome, job) for outcome, job in planned]
-        if any(outcome is PostOutcome.TAKEN for outcome, _ in planned):
+        if any(outcome.refuses_batch for outcome, _ in planned):
             raise KeyTakenError(answers)
         for new, (outcome, job) in zip(self._postings, planned, strict=True):
             if outcome is PostOutcome.POSTED:
@@ -119,9 +104,10 @@ class _Batch:
             elif outcome is PostOutcome.REPLACED:
                 self._insert()
                 change = lifecycle.replace(job, new, self._transaction.now)
-                carry_out(self._transaction, job_statements.REPLACE, [(job, change)])
+                carry_out(self._transaction, job_statements.REPLACE, [(job, change)], self._lane_step)
                 self._transaction.do(journal_statements.TRIM_HISTORY, id=job.sequence)
         self._insert()
+        self._lane_step.end()
         return answers
 
     def _step(self, new: NewJob) -> tuple[PostOutcome, JobRow]:
@@ -146,20 +132,18 @@ class _Batch:
         if not self._new:
             return
         jobs = {job.uuid: job for job, _ in self._new}
+        self._lane_step.post(jobs.values())
         rows = [columns_of(job) for job, _ in self._new]
-        following = [(job, row) for (job, change), row in zip(self._new, rows, strict=True) if change.follow]
-        with admitting(self._transaction, following):
-            self._transaction.run_many(job_statements.POST, rows)
-            for uuid, sequence in self._transaction.rows(
-                job_statements.SEQUENCES, uuids=self._transaction.list_of(jobs)
-            ):
-                jobs[uuid].sequence = sequence
-            lanes.enter(self._transaction, jobs.values())
-            lines: list[dict[str, Any]] = [
-                journal_line(job.sequence, job.uuid, job.name, note)
-                for job, change in self._new
-                for note in change.told
-            ]
-            self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
+        for (job, change), row in zip(self._new, rows, strict=True):
+            self._lane_step.add(job, change, row)
+        self._transaction.run_many(job_statements.POST, rows)
+        uuids = self._transaction.list_of(jobs)
+        for uuid, sequence in self._transaction.rows(job_statements.SEQUENCES, uuids=uuids):
+            jobs[uuid].sequence = sequence
+        lanes.enter(self._transaction, jobs.values())
+        lines: list[dict[str, Any]] = [
+            journal_line(job.sequence, job.uuid, job.name, note) for job, change in self._new for note in change.told
+        ]
+        self._transaction.run_many(journal_statements.WRITE_HISTORY, lines)
         self._transaction.notifies = True
         self._new.clear()

@@ -6,14 +6,16 @@ import heapq
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.sql import job_statements
-from jobboard.backends.sql.claiming import ANY_JOB, claimable_names, paused_names
+from jobboard.backends.sql.claiming import ANY_JOB, claimable_names
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.name_limits import barred, unclaimable_names
 from jobboard.backends.sql.rows import Row, history_of, job_of, position_of, priority_and_moment
 from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import expire_and_promote, is_any_due
+from jobboard.backends.sql.transitions import expire_and_promote, is_any_due, status_of
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
@@ -76,10 +78,10 @@ class Reading:
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         with self._transactions.read() as transaction:
-            paused = paused_names(transaction)
-        if None in paused:
+            closed = unclaimable_names(transaction, barred(transaction, names))
+        if None in closed:
             return Page([], None)
-        return self.page({JobState.UNCLAIMED}, names, cursor, size).without(paused)
+        return self.page({JobState.UNCLAIMED}, names, cursor, size).without(closed)
 
     def stats(self) -> BoardStats:
         with self._up_to_date() as transaction:
@@ -100,13 +102,19 @@ class Reading:
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         """Return the seconds until a job of these names can be claimed; reads only the heads of indexes."""
         with self._up_to_date() as transaction:
-            paused = paused_names(transaction)
-            if is_any_ready(transaction, names, paused):
+            known = barred(transaction, names)
+            if is_any_ready(transaction, names, unclaimable_names(transaction, known)):
                 return 0.0
-            if None in paused or (names is not None and names <= paused):
+            if None in known.paused or (names is not None and names <= known.paused):
                 return None
             row = transaction.row(job_statements.NEXT_DUE)
-            return None if row is None or row[0] is None else max(RECHECK_DELAY, row[0] - transaction.now)
+            due_in = None if row is None or row[0] is None else max(RECHECK_DELAY, row[0] - transaction.now)
+            return no_later_than_exchange(due_in) if status_of(transaction).is_any_blocked else due_in
+
+
+def no_later_than_exchange(seconds: float | None) -> float:
+    """Return after how many seconds to look again where jobs are BLOCKED: perhaps an exchange lets one be claimed."""
+    return EXCHANGE_POLL if seconds is None else min(seconds, EXCHANGE_POLL)
 
 
 def page_of_rows(rows: Sequence[Row], size: int) -> Page:
@@ -114,11 +122,11 @@ def page_of_rows(rows: Sequence[Row], size: int) -> Page:
     return Page([job_of(row) for row in rows], position_of(rows[-1]) if len(rows) == size else None)
 
 
-def is_any_ready(transaction: Transaction, names: frozenset[str] | None, paused: frozenset[str | None]) -> bool:
-    """Whether a job of these names can be claimed."""
-    if names is None and not paused:
+def is_any_ready(transaction: Transaction, names: frozenset[str] | None, closed: frozenset[str | None]) -> bool:
+    """Whether a job of these names can be claimed, but for the closed ones."""
+    if names is None and not closed:
         return transaction.row(job_statements.IS_READY) is not None
-    claimable = claimable_names(transaction, names, paused)
+    claimable = claimable_names(transaction, names, closed)
     if names is None:
         return next(claimable, None) is not None
     return any(transaction.row(job_statements.IS_NAME_READY, name=name) for _, _, name in claimable)

@@ -19,6 +19,9 @@ Job = TypeVar("Job", bound=JobRow)
 #: The largest whole number that a column can hold.
 MAX_INTEGER = 2**63 - 1
 
+#: Stands before the moment in stored ties; no lane has it.
+_SINCE = b"\0"
+
 _TEXT, _NUMBER, _BYTES = (str, type(None)), (int, float, type(None)), (bytes, type(None))
 #: The latest moment of a place; a float has it without rounding.
 _LAST_MOMENT = PLACES_OF_A_RANK - 32
@@ -119,13 +122,26 @@ def row_of(job: JobRow) -> Row:
     row[_DUE_AT] = due_at_of(job)
     row[_CANCEL_ASKED] = int(job.cancel_asked)
     if job.ties is not None:
-        row[_TIES] = job.ties.lane.encode()
+        row[_TIES] = _stored(job.ties)
     return tuple(row)
+
+
+def _stored(ties: Ties) -> bytes:
+    lane = ties.lane.encode()
+    return lane if ties.since is None else lane + _SINCE + repr(ties.since).encode()
 
 
 def ties_of(stored: bytes | None) -> Ties | None:
     """Return the ties of a job; None is what nearly all jobs have."""
-    return None if stored is None else Ties(stored.decode(errors="backslashreplace"))
+    if stored is None:
+        return None
+    lane, _, since = stored.partition(_SINCE)
+    try:
+        moment = float(since) if since else None
+    except ValueError:
+        # An SQLite file may hold anything anywhere.
+        moment = None
+    return Ties(lane.decode(errors="backslashreplace"), moment)
 
 
 def place_of(priority: int, moment: float) -> int:

@@ -12,12 +12,13 @@ from sqlalchemy import delete, func, insert, literal_column, select, update
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.journal_lines import journal_event, write_events
 from jobboard.backends.sql.posting import KeyTakenError, post_all
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.schema import schedules
 from jobboard.backends.sql.statement import Statement, either, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import expire_and_promote, journal_event, write_events
+from jobboard.backends.sql.transitions import expire_and_promote
 
 _mine = schedules.c.board == p("board")
 _in_order = (schedules.c.next_at, schedules.c.id)

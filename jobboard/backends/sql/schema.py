@@ -148,29 +148,23 @@ lanes = Table(
     Column("blocked_name", Name),
 )
 Index("jobboard_lane", lanes.c.board, lanes.c.lane, lanes.c.turn, lanes.c.job)
-Index("jobboard_blocked", lanes.c.board, lanes.c.blocked_name, lanes.c.lane, **where("blocked_name IS NOT NULL"))
+_blocked = (lanes.c.board, lanes.c.blocked_name, lanes.c.lane, lanes.c.turn, lanes.c.job)
+Index("jobboard_blocked", *_blocked, **where("blocked_name IS NOT NULL"))
 
-#: Since version 6: what limits names and lanes. A lane that is paused and nothing else has a row too.
+#: Since version 6: what limits names and lanes, each as a body that is opaque here.
 limits = Table(
     "jobboard_limits",
     metadata,
     Column("board", Integer, primary_key=True),
     Column("scope", Name, primary_key=True),
     Column("pattern", Name, primary_key=True),
-    Column("running", Number),
-    Column("rate_count", Number),
-    Column("rate_per", Moment),
-    Column("rate_burst", Number),
-    Column("is_strict", Integer, nullable=False),
-    Column("is_paused", Integer, nullable=False),
-    Column("is_pending", Integer, nullable=False),
     Column("version", Name, nullable=False),
-    Column("who", Name),
-    Column("reason", Prose),
-    Column("at", Moment),
+    # Of a name: how many claims it may have.
+    Column("running", Number),
+    Column("body", Bytes, nullable=False),
 )
 
-#: Since version 6: from when on the rate of a lane lets a job start; one that is over is deleted by and by.
+#: Since version 6: the moment that the rate of a lane has come to; one that is over means nothing any more.
 rates = Table(
     "jobboard_rates",
     metadata,
@@ -201,11 +195,14 @@ Index("jobboard_history", journal.c.job, journal.c.id)
 # A repeated replacement is known by its own uuid, which is the reason in the line of the first one.
 Index("jobboard_replaced", journal.c.board, journal.c.reason, mysql_length={"reason": 36}, **where("kind = 'REPLACED'"))
 
+#: All that a claim must know of names.
 pauses = Table(
     "jobboard_pauses",
     metadata,
     Column("board", Integer, primary_key=True),
     Column("name", Name, primary_key=True),  # "" is the whole board: no job's name is empty
+    # Since version 6: how many claims the name may have; NULL: it is paused.
+    Column("running", Number),
 )
 
 entities = Table(

@@ -66,7 +66,7 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         largest_batch=1000,
         largest_step=1000,
         transactions=True,
-        ties=False,
+        ties=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "engine": check_engine,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
@@ -146,6 +146,20 @@ class ServerDatabase(Database):
         with self._borrow() as connection:
             try:
                 return self._rows(connection, statement, parameters)
+            except self.driver.error as error:
+                raise self.driver.explain_commit(error) from error
+
+    def in_one_trip(self, statements: Sequence[Statement], **parameters: Any) -> list[list[Row]]:
+        """Statements that are one transaction, in one round trip where the driver can; return the rows of each.
+
+        :raises ReplyLost: the connection broke, and whether they took effect is not known.
+        """
+        with self._borrow() as connection:
+            given = {"board": self.board, **parameters}
+            texts = [statement.on(self.driver.dialect) for statement in statements]
+            try:
+                every = [(sql, {**constants, **given}) for sql, constants in texts]
+                return self.driver.rows_of_transaction(connection, every)
             except self.driver.error as error:
                 raise self.driver.explain_commit(error) from error
 

@@ -20,10 +20,11 @@ class LongPath(Undone):
 
 
 class BoardStatus(NamedTuple):
-    """Whether claims or delays are over, and whether anything is paused."""
+    """Whether claims or delays are over, whether any name is paused or limited, and whether any job is BLOCKED."""
 
     is_any_due: bool
     is_any_paused: bool
+    is_any_blocked: bool
 
 
 class Transaction:
@@ -59,6 +60,10 @@ class Transaction:
     def row(self, statement: Statement, **parameters: Any) -> Row | None:
         rows = self.rows(statement, **parameters)
         return rows[0] if rows else None
+
+    def rows_of_each(self, statements: Sequence[Statement], many: Sequence[Mapping[str, Any]]) -> list[Row]:
+        """Ask the same with each of these parameters; return all rows, in order."""
+        return [row for parameters in many for each in statements for row in self.rows(each, **parameters)]
 
     def find_or_add(self, find: Statement, add: Statement, **parameters: Any) -> Any:
         """Return the first column of a row, which is added if there is none."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from jobboard.backends import admission, lifecycle
-from jobboard.backends.lanes import HOLDS_SLOT
+from jobboard.backends import lifecycle
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.audit import MEND
+from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import prolong
+from jobboard.backends.sql.lane_limits import LimitsOfJobs
+from jobboard.backends.sql.lane_looks import MAX_LANES, LaneStep, look_at
+from jobboard.backends.sql.name_limits import are_any_limited
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import was_claimed_often
-from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transaction import BoardStatus, Transaction
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
@@ -54,6 +57,7 @@ class LockedJobs:
             job.transaction = transaction
             self._jobs[job.uuid] = job
         prolong(transaction, self._jobs.values())
+        self.limits = LimitsOfJobs(transaction, self._jobs.values())
 
     @classmethod
     def lock(cls, transaction: Transaction, uuids: Sequence[str]) -> LockedJobs:
@@ -81,67 +85,70 @@ class LockedJobs:
         job = self._jobs.get(fence.uuid)
         if job is not None and lifecycle.is_due(job, self._now):
             # Another transaction had locked it when this one ended all others; only the copy read here is changed.
-            lifecycle.expire_or_promote(job, self._now)
+            lifecycle.expire_or_promote(job, self._now, self.limits.of(job))
         return job
 
 
+#: The same of a job with ties, which it changes too.
+_OF_TIED = {job_statements.SAVE: lanes.SAVE, job_statements.REPLACE: lanes.REPLACE}
+
+
 def carry_out(
-    transaction: Transaction, statement: Statement, changes: Iterable[tuple[JobRow | None, Transition[A]]]
+    transaction: Transaction,
+    statement: Statement,
+    changes: Iterable[tuple[JobRow | None, Transition[A]]],
+    step: LaneStep | None = None,
 ) -> list[A]:
-    """Write changed jobs by a statement, with their lines in the journal; return the answers."""
+    """Write changed jobs by a statement, with their lines in the journal; return the answers.
+
+    :param step: the step that this is a part of, if that ends later.
+    """
     answers: list[A] = []
-    rows: list[dict[str, Any]] = []
-    lines: list[dict[str, Any]] = []
-    changed: list[JobRow] = []
-    moved: list[JobRow] = []
-    following: list[tuple[JobRow, dict[str, Any]]] = []
+    changed: list[tuple[JobRow, Transition[A]]] = []
     for job, change in changes:
         answers.append(change.answer)
-        if job is None or not change.told:
-            continue
-        changed.append(job)
-        if isinstance(job, StoredJob):
-            job.told += change.told
+        if job is not None and change.told:
+            changed.append((job, change))
+            if isinstance(job, StoredJob):
+                job.told += change.told
+    if changed:
+        own_step = step or LaneStep(transaction)
+        _write(transaction, statement, changed, own_step)
+        if step is None:
+            own_step.end()
+    return answers
+
+
+def _write(
+    transaction: Transaction, statement: Statement, changed: list[tuple[JobRow, Transition[A]]], step: LaneStep
+) -> None:
+    rows: list[dict[str, Any]] = []
+    tied: list[dict[str, Any]] = []
+    for job, change in changed:
         row = columns_of(job)
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
-        rows.append(row)
-        if change.follow:
-            following.append((job, row))
-        lines += [journal_line(job.sequence, job.uuid, job.name, note) for note in change.told]
-        if change.told[0].kind not in _BY_OWNER:
-            moved.append(job)
-    with admitting(transaction, following):
-        transaction.run_many(statement, rows)
-        lanes.move(transaction, changed)
-        transaction.run_many(journal_statements.WRITE_HISTORY, lines)
-    transaction.notifies |= bool(moved) or any(row["ties"] is not None for row in rows)
+        (rows if job.ties is None else tied).append(row)
+        step.add(job, change, row)
+    kinds = {change.told[0].kind for _, change in changed}
+    transaction.run_many(statement, rows)
+    transaction.run_many(_OF_TIED.get(statement, statement), tied)
+    lanes.move(transaction, changed)
+    lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, change in changed for note in change.told]
+    transaction.run_many(journal_statements.WRITE_HISTORY, lines)
+    transaction.notifies |= bool(kinds - _BY_OWNER or tied) or _frees_names(transaction, kinds, changed)
+    moved = [job for job, change in changed if change.told[0].kind not in _BY_OWNER]
     long = [{"id": job.sequence} for job in moved if was_claimed_often(job.token)]
     transaction.run_many(journal_statements.TRIM_HISTORY, long)
-    return answers
+
+
+def _frees_names(transaction: Transaction, kinds: set[EventKind], changed: list[tuple[JobRow, Transition[A]]]) -> bool:
+    """Whether somebody may wait until a name has fewer claims."""
+    return EventKind.CONSUMED in kinds and are_any_limited(transaction, {job.name for job, _ in changed})
 
 
 def save(transaction: Transaction, changes: Iterable[tuple[JobRow | None, Transition[A]]]) -> list[A]:
     """Write jobs that have moved to another state."""
     return carry_out(transaction, job_statements.SAVE, changes)
-
-
-def journal_line(sequence: int, uuid: str, name: str, note: Note) -> dict[str, Any]:
-    """Return a line of a job; not every database's lines have the uuid and the name."""
-    job = {"job": sequence, "uuid": uuid, "name": name}
-    return job | {"kind": note.kind.value, "who": note.who, "token": note.token, "reason": note.reason}
-
-
-def journal_event(
-    kind: EventKind, uuid: str | None, name: str | None, who: str | None = None, reason: str | None = None
-) -> dict[str, Any]:
-    """Return a line that belongs to no job (any more)."""
-    return {"kind": kind.value, "uuid": uuid, "name": name, "who": who, "reason": reason}
-
-
-def write_events(transaction: Transaction, events: Sequence[dict[str, Any]]) -> None:
-    """Write lines that belong to no job, all at once."""
-    transaction.notifies |= bool(events)
-    transaction.run_many(journal_statements.WRITE_EVENT, events)
 
 
 # -- what time does ----------------------------------------------------------------------------------------------------
@@ -154,9 +161,15 @@ def expire_and_promote(transaction: Transaction) -> None:
 
 
 def is_any_due(transaction: Transaction) -> bool:
-    if transaction.status is not None:
-        return transaction.status.is_any_due
-    return transaction.row(job_statements.IS_ANY_DUE) is not None
+    return status_of(transaction).is_any_due
+
+
+def status_of(transaction: Transaction) -> BoardStatus:
+    """Return what is due and barred on the board; it is read once in a transaction."""
+    if transaction.status is None:
+        [status] = transaction.rows(job_statements.STATUS)
+        transaction.status = BoardStatus(*map(bool, status))
+    return transaction.status
 
 
 def expire_and_promote_due(transaction: Transaction) -> None:
@@ -181,51 +194,26 @@ def _expire(transaction: Transaction) -> int:
     claimed = [job for job in jobs if job.state is JobState.CLAIMED]
     kept = {job.sequence: job for job in prolong(transaction, claimed)}
     over = [job for job in claimed if job.sequence not in kept]
-    save(transaction, [(job, lifecycle.expire(job, transaction.now)) for job in over])
+    limits = LimitsOfJobs(transaction, over)
+    save(transaction, [(job, lifecycle.expire(job, transaction.now, limit=limits.of(job))) for job in over])
     transaction.run_many(job_statements.KEEP, [columns_of(job) for job in kept.values()])
-    tied = [job for job in jobs if job.ties is not None and job.state not in HOLDS_SLOT]
+    tied = [job for job in jobs if job.ties is not None and job.state is not JobState.CLAIMED]
     if tied and lanes.lock(transaction):
-        # A job whose delay is over by now must not pass those that waited when its row became due for its lane.
-        unknown = _look_at_lanes(transaction, tied)
-        transaction.run_many(lanes.DUE, [columns_of(job) for job in tied if job not in unknown])
-        delayed = [job for job in tied if lifecycle.is_due(job, transaction.now)]
-        save(transaction, [(job, lifecycle.promote(job, transaction.now)) for job in delayed])
+        _look_at_lanes_of(transaction, tied)
     # A row that contradicts itself must not hold up the others.
-    wrong = [job for job in jobs if job not in claimed and job not in tied]
+    wrong = [job for job in jobs if job.state is not JobState.CLAIMED and job.ties is None]
     transaction.run_many(MEND, [{"id": job.sequence, "uuid": job.uuid} for job in wrong])
     return len(jobs)
 
 
-# -- lanes -------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def admitting(transaction: Transaction, following: Sequence[tuple[JobRow, dict[str, Any]]]) -> Iterator[None]:
-    """Admit the next jobs of lanes once the block has written the changed jobs.
-
-    If this transaction may not look at lanes, the jobs are written as due at once, for whatever expires and promotes
-    next.
-
-    :param following: jobs whose lanes may admit another one now, and what is written of each.
-    """
-    may_look = bool(following) and transaction.moves_others and lanes.lock(transaction)
-    if not may_look:
-        for _, row in following:
-            row["due_at"] = transaction.now
-    yield
-    if may_look:
-        unknown = _look_at_lanes(transaction, [job for job, _ in following])
-        transaction.run_many(lanes.DUE, [columns_of(job) | {"due_at": transaction.now} for job in unknown])
-
-
-def _look_at_lanes(transaction: Transaction, jobs: Iterable[JobRow]) -> list[JobRow]:
-    """Admit the next job of each lane of these jobs; return one job of each lane that must be looked at again."""
-    of_lanes = {job.ties.lane: job for job in jobs if job.ties is not None}
-    unknown = []
-    for lane, job in of_lanes.items():
-        is_known, admitted = lanes.look(transaction, lane)
-        if not is_known:
-            unknown.append(job)
-        if admitted is not None:
-            save(transaction, [(admitted, admission.admit(admitted, transaction.now))])
-    return unknown
+def _look_at_lanes_of(transaction: Transaction, tied: list[JobRow]) -> None:
+    """Look at the lanes of jobs that are due for that, and promote those of the jobs whose delay is over."""
+    names = {job.ties.lane: job for job in tied if job.ties is not None}
+    seen = dict(itertools.islice(names.items(), MAX_LANES))
+    here = [job for job in tied if job.ties is not None and job.ties.lane in seen]
+    transaction.run_many(lanes.DUE, [columns_of(job) for job in here])
+    # A job whose delay is over by now must not pass those that waited when its row became due for its lane.
+    look_at(transaction, seen)
+    delayed = [job for job in here if lifecycle.is_due(job, transaction.now)]
+    limits = LimitsOfJobs(transaction, delayed)
+    save(transaction, [(job, lifecycle.promote(job, transaction.now, limits.of(job))) for job in delayed])

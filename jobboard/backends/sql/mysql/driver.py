@@ -44,7 +44,8 @@ _STATUS = """
 SELECT @jobboard_now,
     (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
         WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1),
-    EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board})
+    EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board}),
+    EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL)
 """
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.
@@ -108,8 +109,8 @@ class MysqlDriver(Driver):
 
     def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, BoardStatus]:
         *_, status = not_empty(answers(cursor, *kind, SET_NOW, self._status.format(board=board)), self.where)
-        [(now, due_at, is_any_paused)] = not_empty(status, self.where)
-        return float(now), BoardStatus(due_at is not None, bool(is_any_paused))
+        [(now, due_at, *others)] = not_empty(status, self.where)
+        return float(now), BoardStatus(due_at is not None, *map(bool, others))
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         assert isinstance(transaction, MysqlTransaction)

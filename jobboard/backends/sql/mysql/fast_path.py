@@ -145,21 +145,20 @@ class MysqlClaiming(Claiming):
                 return self._claim_one(claim, names)
             with _write(self._transactions, SET_STATUS) as transaction:
                 rows = _heads(transaction, names, limit)
-                if not rows and transaction.row(STATUS) != (0,):
-                    raise LongPath
-                return _claim(transaction, claim, rows)
+                is_any_blocked = _is_any_blocked(rows, [] if rows else transaction.rows(STATUS))
+                claimed = _claim(transaction, claim, rows)
+            return self._exchange(claim, names, limit, claimed) if is_any_blocked else claimed
         except LongPath:
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
         rows, statuses = _run(self._transactions, script, name=name, limit=1, **claimed_by(claim))
-        [(status,)] = not_empty(statuses, self._transactions.driver.where)
+        is_any_blocked = _is_any_blocked(rows, not_empty(statuses, self._transactions.driver.where))
         if rows:
             self._transactions.notify(False)
-        elif status:
-            raise LongPath
-        return _claimed(claim, rows)
+        claimed = _claimed(claim, rows)
+        return self._exchange(claim, names, 1, claimed) if is_any_blocked else claimed
 
 
 class MysqlClaimedJobs(ClaimedJobs):
@@ -249,10 +248,21 @@ def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: i
     return heapq.nsmallest(limit, found, key=position_of)
 
 
+def _is_any_blocked(heads: Sequence[Row], statuses: Sequence[Row]) -> bool:
+    """Whether any job of the board is BLOCKED.
+
+    :param statuses: what ``STATUS`` returned; only asked if there are no heads.
+    :raises LongPath: something is due or paused, or a head is of a limited name.
+    """
+    if any(head[-1] is None for head in heads) or (not heads and statuses[0][0]):
+        raise LongPath
+    return bool(heads[0][-2] if heads else statuses[0][1])
+
+
 def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
     """Return the jobs of heads: they are locked, so the statements make of them just what this does."""
-    jobs = [job_of(row[:-3]) for row in rows]
-    for job, (token, now, _) in zip(jobs, [row[-3:] for row in rows], strict=True):
+    jobs = [job_of(row[:-4]) for row in rows]
+    for job, (token, now, *_) in zip(jobs, [row[-4:] for row in rows], strict=True):
         lifecycle.claim(job, claim, float(now), int(token))
     return jobs
 

@@ -21,12 +21,13 @@ SET_STATUS = Statement(
     text("""
 SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
         WHERE board = :board AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board),
-    NULL
-INTO @jobboard_status, @jobboard_id
+    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND running IS NULL),
+    EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = :board AND blocked_name IS NOT NULL), NULL
+INTO @jobboard_status, @jobboard_is_blocked, @jobboard_id
 """)
 )
-STATUS = Statement(text("SELECT @jobboard_status"))
+#: Whether anything is due or paused, and whether anything is BLOCKED.
+STATUS = Statement(text("SELECT @jobboard_status, @jobboard_is_blocked"))
 
 _COLUMNS = ", ".join(f"`{name}`" for name in JOB_COLUMNS)
 
@@ -52,10 +53,14 @@ FIRST, FIRST_OF_NAME = (
 )
 #: As of the same row and moment, it is the same in each statement.
 _NEXT_TOKEN = next_token_in_sql(least_token_in_sql("@jobboard_now", "SIGNED"))
+# The long path claims jobs of a limited name.
+_ID_UNLESS_LIMITED = """
+IF(EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND name = jobboard_jobs.name), NULL, id)
+"""
 _FROM_FIRST = "(place = @jobboard_place AND id >= @jobboard_first OR place > @jobboard_place)"
 HEADS, HEADS_OF_NAME = (
     _in_order(
-        f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_now, @jobboard_id := id",
+        f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_now, @jobboard_is_blocked, @jobboard_id := {_ID_UNLESS_LIMITED}",
         index,
         of_name + _FROM_FIRST,
         "LIMIT :limit FOR UPDATE SKIP LOCKED",

@@ -9,10 +9,10 @@ from jobboard.backends.address import Address
 from jobboard.backends.options import LIBPQ, truth
 from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.dialect import check_name
+from jobboard.backends.sql.postgresql.claiming import PostgresqlClaiming
 from jobboard.backends.sql.postgresql.driver import Connect, PostgresqlDriver, connector
 from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlClaimedJobs,
-    PostgresqlClaiming,
     PostgresqlPosting,
     PostgresqlReading,
 )

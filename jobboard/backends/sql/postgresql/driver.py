@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -27,6 +27,7 @@ from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.tables import planner_of
+from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
     AdaptedAsyncpgConnection,
@@ -58,7 +59,8 @@ _STATUS = """
 WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
 SELECT now,
     (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
-    EXISTS (SELECT FROM jobboard_pauses WHERE board = {board})
+    EXISTS (SELECT FROM jobboard_pauses WHERE board = {board}),
+    EXISTS (SELECT FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL)
 FROM moment
 """
 # An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an
@@ -95,7 +97,7 @@ class PostgresqlDriver(Driver):
     name = "psycopg"
     error = psycopg.Error
     errors = PostgresqlErrors
-    transaction = Transaction
+    transaction = PostgresqlTransaction
     compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
     as_list = list
     status = _STATUS
@@ -154,6 +156,17 @@ class PostgresqlDriver(Driver):
             statement = statements[text] = PreparedStatement(connection, text)
         return statement.rows(parameters)
 
+    def rows_of_transaction(
+        self, connection: psycopg.Connection[Any], texts: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> list[list[Row]]:
+        cursors = [connection.cursor() for _ in texts]
+        with connection.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
+            connection.execute("BEGIN")
+            for cursor, (sql, parameters) in zip(cursors, texts, strict=True):
+                cursor.execute(sql.encode(), parameters, prepare=True)
+            connection.execute("COMMIT")
+        return [cursor.fetchall() for cursor in cursors]
+
     def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
         # Where the server or the user is set to be read-only, this fails as the statements without a BEGIN do.
         return self._begin(cursor, "READ COMMITTED", board)
@@ -164,8 +177,8 @@ class PostgresqlDriver(Driver):
     def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, BoardStatus]:
         cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._status.format(board=board)}")
         cursor.nextset()
-        [(now, is_any_due, is_any_paused)] = not_empty(cursor.fetchall(), self.where)
-        return now, BoardStatus(is_any_due, is_any_paused)
+        [(now, *status)] = not_empty(cursor.fetchall(), self.where)
+        return now, BoardStatus(*status)
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         cursor.execute("COMMIT")

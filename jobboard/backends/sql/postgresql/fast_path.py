@@ -6,7 +6,6 @@ differential test holds these statements to ``jobboard.backends.lifecycle``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import (
     ClaimAnswer,
-    ClaimRequest,
     Consumption,
     IfExists,
     JobRow,
@@ -28,86 +26,39 @@ from jobboard.backends.rows import (
     Verdict,
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
-from jobboard.backends.sql.claiming import ANY_JOB, Claiming, claimed_by
+from jobboard.backends.sql.claiming import ANY_JOB
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, page_of_rows
+from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, no_later_than_exchange, page_of_rows
 from jobboard.backends.sql.rows import (
-    JOB_COLUMNS,
     OPTION_COLUMNS,
     OPTIONS,
     Row,
     place_in_sql,
     position_of,
-    priority_and_moment,
-    ties_of,
 )
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
-
-#: What the claim says itself is not read back.
-_CLAIMED_COLUMNS = [
-    name
-    for name in JOB_COLUMNS
-    if name not in ("state", "owner", "claim_id", "due_at", "last_modified", "progress", "result")
-]
-_COLUMNS = ", ".join(f"job.{name}" for name in _CLAIMED_COLUMNS)
 
 # A connection plans each statement once, and perhaps while the board is nearly empty. So a statement leaves the planner
 # one way: a lookup that is a value, or has `OFFSET 0`, becomes no join, which a plan for few jobs does by reading all;
 # and a row that was found is changed by its place (ctid). `state + 0` keeps the planner off an index with the state.
 # The time is read once, so that an index can serve a comparison with it. An UPDATE takes it as a value too, since it
 # copies each row that it is joined with.
-_MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
+MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
-# A head that another transaction has changed and left UNCLAIMED since this statement began is locked, but not claimed.
-_LEAST_TOKEN = f"(SELECT {least_token_in_sql('now', 'bigint')} FROM moment)"  # nosec B608 # constants
-_CLAIM = f"""
-WITH {_MOMENT}, status AS MATERIALIZED (
-    SELECT now,
-        (SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now ORDER BY due_at LIMIT 1)
-            IS NOT NULL
-        OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)) AS is_due_or_paused
-    FROM moment
-), heads AS MATERIALIZED (%s), claimed AS (
-    UPDATE jobboard_jobs AS job SET
-        state = {CLAIMED}, attempts = attempts + 1, token = {next_token_in_sql(_LEAST_TOKEN, "job.token")},
-        owner = CAST(:who AS text), claim_id = CAST(:claim_id AS text), progress = NULL,
-        due_at = (SELECT now FROM moment) + CAST(:expiry AS float8), last_modified = (SELECT now FROM moment)
-    WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads))
-    RETURNING {_COLUMNS}
-), lines AS (
-    INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
-    SELECT CAST(:board AS int), id, 'CLAIMED', uuid, name, CAST(:who AS text), token, (SELECT now FROM moment)
-    FROM claimed
-)
-SELECT job.*, now, status.is_due_or_paused OR (job.id IS NULL AND EXISTS (SELECT FROM heads))
-FROM status LEFT JOIN claimed AS job ON true
-"""  # nosec B608 # made of this module's constants only; values are bound parameters
-_READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
-_LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
-_AS_USUAL = "AND NOT (SELECT is_due_or_paused FROM status)"
-CLAIM_NEXT = Statement(text(_CLAIM % f"SELECT ctid {_READY} {_AS_USUAL} ORDER BY place, id {_LOCKED}"))
-_WANTED = "FROM unnest(CAST(:names AS text[])) AS wanted (name)"
-# ``job_statements`` says why a name is found in one way by what locks, and in another way by what doesn't.
-_HEADS_OF_NAMES = f"""
-    SELECT head.ctid {_WANTED}, LATERAL (
-        SELECT ctid, place, id {_READY} AND name BETWEEN wanted.name AND wanted.name {_AS_USUAL}
-        ORDER BY name, place, id {_LOCKED}
-    ) AS head ORDER BY head.place, head.id LIMIT CAST(:limit AS int)
-"""  # nosec B608 # made of this module's constants only; values are bound parameters
-CLAIM_NEXT_OF_NAMES = Statement(text(_CLAIM % _HEADS_OF_NAMES))
+READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
+WANTED = "FROM unnest(CAST(:names AS text[])) AS wanted (name)"
 
 CONSUME = Statement(
     text(f"""
-WITH {_MOMENT}, done AS (
+WITH {MOMENT}, done AS (
     UPDATE jobboard_jobs AS job SET
         state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ends.result,
         last_modified = (SELECT now FROM moment), retain_until = (SELECT now FROM moment) + retention
@@ -123,7 +74,7 @@ WITH {_MOMENT}, done AS (
     INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
     SELECT CAST(:board AS int), id, 'CONSUMED', uuid, name, owner, token, last_modified FROM done
 )
-SELECT uuid FROM done
+SELECT uuid, EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND name = done.name) FROM done
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
 )
 
@@ -179,20 +130,23 @@ POST_ONE = Statement(text(POST_TEXT % _ONE))
 
 
 _READY_IN = f"""
-WITH {_MOMENT}
+WITH {MOMENT}
 SELECT now, (
         SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
         ORDER BY due_at LIMIT 1
-    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int)), (SELECT id %s LIMIT 1)
+    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND (running IS NULL OR {{barred}})),
+    EXISTS (SELECT FROM jobboard_lanes WHERE board = CAST(:board AS int) AND blocked_name IS NOT NULL),
+    (SELECT id {{ready}} LIMIT 1)
 FROM moment
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-READY_IN = Statement(text(_READY_IN % f"{_READY} ORDER BY place, id"))
+READY_IN = Statement(text(_READY_IN.format(barred="true", ready=f"{READY} ORDER BY place, id")))
 _FIRST_FROM_NAMES_ON = f"""
-    {_WANTED}, LATERAL (
-        SELECT id, name {_READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, place, id LIMIT 1
+    {WANTED}, LATERAL (
+        SELECT id, name {READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, place, id LIMIT 1
     ) AS first WHERE first.name = wanted.name
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-READY_IN_OF_NAMES = Statement(text(_READY_IN % _FIRST_FROM_NAMES_ON))
+_IS_WANTED = "name = ANY (CAST(:names AS text[]))"
+READY_IN_OF_NAMES = Statement(text(_READY_IN.format(barred=_IS_WANTED, ready=_FIRST_FROM_NAMES_ON)))
 
 
 class PostgresqlPosting(Posting):
@@ -220,26 +174,6 @@ class PostgresqlPosting(Posting):
         return {row[0]: row for row in posted}
 
 
-class PostgresqlClaiming(Claiming):
-    """Claims by one statement where nothing is due and nothing is paused."""
-
-    _transactions: ServerDatabase
-
-    def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        rows = self._transactions.at_once(
-            CLAIM_NEXT if names is None else CLAIM_NEXT_OF_NAMES,
-            limit=limit,
-            **claimed_by(claim),
-            **_wanted(names),
-        )
-        if not_empty(rows, self._transactions.driver.where)[0][-1]:
-            return super().claim_next(claim, names, limit)
-        claimed = sorted((row for row in rows if row[0] is not None), key=position_of)
-        if claimed:
-            self._transactions.notify(False)
-        return [_claimed(row, claim) for row in claimed]
-
-
 class PostgresqlReading(Reading):
     """Says how long to wait, and reads a page, by one statement."""
 
@@ -251,23 +185,24 @@ class PostgresqlReading(Reading):
         if not states:
             return Page([], None)
         place, last = cursor if isinstance(cursor, tuple) else ANY_JOB
-        wanted: dict[str, Any] = {"place": place, "id": last, "size": size, **_wanted(names)}
+        asked: dict[str, Any] = {"place": place, "id": last, "size": size, **wanted(names)}
         statement = page_of(frozenset(CODES[state] for state in states), names is not None)
-        rows = self._query(statement, **wanted)
+        rows = self._query(statement, **asked)
         if rows[0][-1]:
             with self._transactions.write() as transaction:
                 expire_and_promote(transaction)
-            rows = self._query(statement, **wanted)
+            rows = self._query(statement, **asked)
         return page_of_rows(sorted((row[:-1] for row in rows if row[0] is not None), key=position_of), size)
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         statement = READY_IN if names is None else READY_IN_OF_NAMES
-        [(now, due_at, is_paused, head)] = self._query(statement, **_wanted(names))
-        if is_paused or (due_at is not None and due_at <= now):
+        [(now, due_at, is_barred, is_any_blocked, head)] = self._query(statement, **wanted(names))
+        if is_barred or (due_at is not None and due_at <= now):
             return super().ready_in(names)
         if head is not None:
             return 0.0
-        return None if due_at is None else max(RECHECK_DELAY, float(due_at) - float(now))
+        due_in = None if due_at is None else max(RECHECK_DELAY, float(due_at) - float(now))
+        return no_later_than_exchange(due_in) if is_any_blocked else due_in
 
     def _query(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         return not_empty(self._transactions.query(statement, **parameters), self._transactions.driver.where)
@@ -297,8 +232,9 @@ class PostgresqlClaimedJobs(ClaimedJobs):
             retentions=numbers([end.retention for end in ends]),
         )
         if consumed:
-            self._transactions.notify(False)
-        return {uuid for (uuid,) in consumed}
+            # Somebody may wait until a limited name has fewer claims.
+            self._transactions.notify(any(is_limited for _, is_limited in consumed))
+        return {uuid for uuid, _ in consumed}
 
     def _consume_others(self, ends: list[Consumption], was_any_consumed: bool) -> dict[str, ClaimAnswer]:
         if not ends:
@@ -308,24 +244,7 @@ class PostgresqlClaimedJobs(ClaimedJobs):
         return {end.fence.uuid: verdict for end, verdict in zip(ends, verdicts, strict=True)}
 
 
-def _claimed(row: Row, claim: ClaimRequest) -> JobRow:
-    """Return the job of a row that a claim returns: every column holds what it is meant to."""
-    (
-        uuid, name, place, sequence, created_on, body, key, run_at, max_attempts, attempts, token, last_error, reason,
-        checkpoint, cancel_asked, *more, ties, now, _,
-    ) = row  # fmt: skip
-    # The server adds them in the same way.
-    expires_at = None if math.isinf(claim.expiry) else now + claim.expiry
-    priority, became_due = priority_and_moment(place)
-    values = (
-        uuid, name, priority, sequence, created_on, body, key, run_at, max_attempts, JobState.CLAIMED, attempts,
-        claim.who, token, claim.claim_id, expires_at, now, last_error, reason, checkpoint, None, None,
-        bool(cancel_asked), *more, (), became_due, ties_of(ties),
-    )  # fmt: skip
-    return JobRow(*values)
-
-
-def _wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
+def wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
     return {} if names is None else {"names": list(names)}
 
 

@@ -64,7 +64,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         largest_batch=1000,
         largest_step=1000,
         transactions=True,
-        ties=False,
+        ties=True,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,

@@ -17,7 +17,8 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimAnswer, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
-from jobboard.backends.sql.job_statements import DUE_OR_PAUSED, FIND_KEY, IS_READY
+from jobboard.backends.sql.job_statements import FIND_KEY, IS_READY, STATUS
+from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.journal_statements import WRITE_HISTORY
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import is_any_ready
@@ -37,7 +38,7 @@ from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
-from jobboard.backends.sql.transitions import expire_and_promote, journal_line
+from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.backends.transition import Note
 
 _COLUMNS = ", ".join(JOB_COLUMNS)
@@ -56,11 +57,11 @@ POST_MANY = _POST_MANY.format(
 )
 #: Of jobs without a key, a delay and options. It takes two thirds of the time.
 POST_MANY_PLAIN = _POST_MANY.format(columns="state, uuid, name, place, body, rank", values=f"{UNCLAIMED}, *, {_RANK}")
-_due_or_paused: Any = DUE_OR_PAUSED.clause
+_status: Any = STATUS.clause
 _ready: Any = IS_READY.clause
 #: All that a post of one job has to know: what a claim has, whether a job is ready, and the last number that one got.
 BEFORE_POST = Statement(
-    _due_or_paused.add_columns(
+    _status.add_columns(
         _ready.scalar_subquery().is_not(None),
         literal_column("(SELECT seq FROM sqlite_sequence WHERE name = 'jobboard_jobs')"),
     )
@@ -115,15 +116,16 @@ class SqlitePosting(Posting):
     def _post_one(self, new: NewJob) -> Posted:
         """Post a job, and claim it for a waiter, if there is one and it is all that the waiter could claim."""
         with self._transactions.write() as transaction:
-            (is_any_due, is_any_paused, is_any_ready, last) = transaction.rows(BEFORE_POST)[0]
-            transaction.status = BoardStatus(bool(is_any_due), bool(is_any_paused))
+            (*status, is_any_ready, last) = transaction.rows(BEFORE_POST)[0]
+            transaction.status = BoardStatus(*map(bool, status))
             expire_and_promote(transaction)
             if new.key is not None and transaction.rows(FIND_KEY, name=new.name, key=new.key):
                 raise LongPath
             now = transaction.now
             job = lifecycle.draft(new, now)
             told = lifecycle.post(job, new, now).told
-            transaction.taken = taken = self._take_request(transaction, job, bool(is_any_due or is_any_ready))
+            may_be_ready = bool(transaction.status.is_any_due or is_any_ready)
+            transaction.taken = taken = self._take_request(transaction, job, may_be_ready)
             if taken is None:
                 job.sequence = _insert(transaction, job, told)
                 transaction.notifies = True

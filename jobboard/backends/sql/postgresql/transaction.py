@@ -1,0 +1,27 @@
+"""Statements of one board inside one transaction on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobboard.backends.sql.rows import Row
+from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.transaction import Transaction
+
+
+class PostgresqlTransaction(Transaction):
+    """Asks the same about many in one round trip, where libpq can."""
+
+    __slots__ = ()
+
+    def rows_of_each(self, statements: Sequence[Statement], many: Sequence[Mapping[str, Any]]) -> list[Row]:
+        if len(statements) > 1 or len(many) < 2:
+            return super().rows_of_each(statements, many)
+        sql, constants = statements[0].on(self._dialect)
+        fixed = {**constants, **self._bound}
+        self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many], returning=True)
+        rows: list[Row] = self._cursor.fetchall()
+        while self._cursor.nextset():
+            rows += self._cursor.fetchall()
+        return rows
