@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 from harnesses.sql_site import Site
 
-from jobboard import Job, JobBoard, JobState
+from jobboard import Job, JobBoard, JobState, NotFound, Posting
+from jobboard.backends.sql.driver import LOCK_TIMEOUT
 from jobboard.testing import eventually
 from jobboard.testing.contract.case import claim_one, drain, uuids_of
 from jobboard.testing.contract.lanes import post_tied, states_of
+from jobboard.testing.contract.races import at_once
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -21,6 +26,7 @@ _BLOCKED, _UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
 @pytest.fixture
 def board(site: Site) -> Iterator[JobBoard]:
     board = site.harness.board()
+    board.limits.set(lane="tenant:*", running=1)
     yield board
     assert board.audit() == []
 
@@ -54,7 +60,7 @@ def test_an_end_does_not_wait_for_another_transaction_that_looks_at_lanes(site: 
 
 
 def test_what_is_due_beside_another_transaction_that_looks_at_lanes_waits_for_it(site: Site, board: JobBoard) -> None:
-    first, second, plain = post_tied(board, priority="high"), post_tied(board), board.post("resize", delay=0.1)
+    first, second, plain = post_tied(board), post_tied(board), board.post("resize", delay=0.1)
     claimed = claim_one(board)
     with _while_another_looks(site, board):
         board.abandon(claimed, "alice", delay=0.1)
@@ -85,6 +91,83 @@ def test_a_lane_is_looked_at_again_if_its_only_job_was_locked(site: Site, board:
         board.consume(claim_one(board), "alice")
         assert states_of(board, second) == [_BLOCKED]
     assert states_of(board, second) == [_UNCLAIMED]
+
+
+@contextmanager
+def _open_transaction(site: Site) -> Iterator[Any]:
+    """A transaction of the user's that is open for the block, and then undone."""
+    with site.server.client() as client, client.cursor() as cursor:
+        cursor.execute("BEGIN")
+        yield client
+        cursor.execute("ROLLBACK")
+
+
+def test_nobody_waits_for_a_post_into_a_full_lane_in_the_users_open_transaction(site: Site, board: JobBoard) -> None:
+    first, second, plain = post_tied(board), post_tied(board), board.post("rotate")
+    with _open_transaction(site) as client:
+        posted = board.post("resize", lane="tenant:1", connection=client)
+        began = time.monotonic()
+        third = post_tied(board)
+        claimed = board.claim_next("alice", limit=10)
+        assert uuids_of(claimed) == uuids_of([first, plain])
+        assert board.consume_many(claimed, "alice") == [None, None]
+        assert uuids_of(board.claim_next("alice", limit=10)) == [second.uuid]
+        board.consume(second, "alice")
+        board.limits.set(lane="tenant:1", running=2)
+        assert states_of(board, third) == [_UNCLAIMED]
+        # The server lets a statement wait for a row for this long before it is tried again.
+        assert time.monotonic() - began < LOCK_TIMEOUT
+    with pytest.raises(NotFound):
+        board.get(posted.uuid)
+    assert uuids_of(drain(board)) == [third.uuid]
+
+
+def test_a_post_in_the_users_transaction_waits_for_its_lane_once_that_is_committed(site: Site, board: JobBoard) -> None:
+    first = post_tied(board)
+    with site.server.client() as client, client.cursor() as cursor:
+        cursor.execute("BEGIN")
+        second = board.post("resize", lane="tenant:1", connection=client)
+        free = board.post("resize", lane="tenant:2", connection=client)
+        cursor.execute("COMMIT")
+    assert states_of(board, first, second, free) == [_UNCLAIMED, _BLOCKED, _UNCLAIMED]
+    assert uuids_of(drain(board)) == uuids_of([first, free, second])
+
+
+@pytest.mark.parametrize("names", [["resize"], ["resize", "rotate"], None], ids=["one", "two", "all"])
+def test_concurrent_claims_of_a_limited_name_never_have_more_than_it_may(
+    site: Site, board: JobBoard, names: list[str] | None
+) -> None:
+    board.limits.set(name="resize", running=3)
+    board.post_many([Posting(name) for name in ("resize", "rotate") for _ in range(40)])
+    claims: list[str] = []
+    ended: list[str] = []
+
+    def work(number: int) -> None:
+        mine, who = site.harness.board(board.name), f"worker {number}"
+
+        def is_over() -> bool:
+            for job in mine.claim_next(who, names=names, limit=2, expiry=600):
+                if job.name == "resize":
+                    claims.append(job.uuid)
+                    assert len(claims) - len(ended) <= 3
+                    ended.append(job.uuid)
+                mine.consume(job, who)
+            return len(ended) == 40
+
+        eventually(is_over, within=60, every=0.001)
+
+    outcomes = at_once(*(partial(work, number) for number in range(4)))
+    assert outcomes == [None] * len(outcomes)
+    assert len(set(ended)) == 40
+
+
+def test_claims_of_other_names_do_not_wait_for_those_of_a_limited_one(site: Site, board: JobBoard) -> None:
+    board.limits.set(name="resize", running=3)
+    limited, other = board.post("resize"), board.post("rotate")
+    lock = "SELECT name FROM jobboard_pauses WHERE name = %s"
+    with _locked(site, lock, "resize"):
+        assert uuids_of(board.claim_next("alice", names=["rotate"])) == [other.uuid]
+    assert uuids_of(board.claim_next("alice", names=["resize"])) == [limited.uuid]
 
 
 def test_an_end_in_the_users_transaction_admits_the_next_job_once_that_is_committed(

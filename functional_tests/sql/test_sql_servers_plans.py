@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,14 +13,15 @@ import pytest
 from harnesses.sql_site import Site
 
 import jobboard
-from jobboard import Every, JobBoard, JobState, Schedule
-from jobboard.backends.rows import NewJob, Ties
+from jobboard import Every, JobBoard, JobState, Posting, Schedule
 from jobboard.backends.sql import (
     admin_statements,
     audit,
+    exchanges,
     job_statements,
     journal_statements,
     lanes,
+    limits,
     schedules,
 )
 from jobboard.backends.sql.mysql import fast_statements as mysql
@@ -187,15 +187,36 @@ def test_no_statement_reads_more_than_it_needs_beside_thousands_of_jobs(site: Si
     assert dear == {}
 
 
-def test_the_next_job_of_a_lane_is_found_by_few_reads_beside_ten_thousand_blocked_jobs(site: Site) -> None:
+#: What a look at a lane of one slot asks, and what an exchange does; and how much of it may be read.
+_OF_A_LANE: dict[str, tuple[Statement, int]] = {
+    "the numbers of a lane": (lanes.COUNT, 120),
+    "the next job": (lanes.LOCK_BLOCKED, 20),
+    "the last claimable job": (lanes.LOCK_CLAIMABLE, 20),
+    "names of claimable jobs": (exchanges.CLAIMABLE_NAMES, 20),
+    "the next job of a name": (exchanges.LOCK_BLOCKED_OF_NAME, 20),
+    "the next lane of a name": (exchanges.NEXT_LANE, 20),
+    "the next name of BLOCKED jobs": (exchanges.FIRST_NAME, 20),
+    "how a lane stands, but for how many are BLOCKED": (limits.HOLDERS, 20),
+}
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True], ids=["as they were", "anew"])
+def test_a_look_at_a_lane_reads_little_beside_ten_thousand_blocked_jobs(site: Site, is_analyzed: bool) -> None:
     board = site.harness.board()
-    new = NewJob("", "resize", 3, b"no data", ties=Ties("a"))
-    for lane in "a" * 10 + "bc":
-        board._backend.jobs.post([replace(new, uuid=str(uuid.uuid4()), ties=Ties(lane)) for _ in range(1000)])
-    assert board.stats().unclaimed == 3
-    assert board.job_count == 12_000
     for lane in "abc":
-        assert min(_cost(site, board, lanes.HEADS, lane=lane) for _ in range(2)) <= 12
+        board.limits.set(lane=lane, running=1)
+    # Lanes without a limit are as large.
+    for lane in "a" * 10 + "bcdef":
+        board.post_many([Posting("resize", lane=lane) for _ in range(1000)])
+    assert board.stats().blocked == 11_997
+    if is_analyzed:
+        site.run("ANALYZE" if site.is_postgresql else "ANALYZE TABLE jobboard_jobs, jobboard_lanes")
+    wanted = {"lane": "a", "limit": 1, "after": ""}
+    costs = {
+        what: min(_cost(site, board, statement, **wanted) for _ in range(2))
+        for what, (statement, _) in _OF_A_LANE.items()
+    }
+    assert {what: cost for what, cost in costs.items() if cost > _OF_A_LANE[what][1]} == {}
 
 
 _FIFTY = [f"b{number}" for number in range(50)]

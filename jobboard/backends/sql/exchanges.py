@@ -7,14 +7,15 @@ paused or full, its other names would stand still.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.lanes import MAX_EXCHANGES, MAX_MOVES
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.sql import job_statements, lanes
-from jobboard.backends.sql.job_conditions import BLOCKED, UNCLAIMED
+from jobboard.backends.sql.job_conditions import BLOCKED, UNCLAIMED, in_state
 from jobboard.backends.sql.job_statements import JOB
 from jobboard.backends.sql.lane_limits import rules_of
 from jobboard.backends.sql.lane_looks import move_jobs
@@ -27,43 +28,43 @@ from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import carry_out
 
-#: Of how many names with BLOCKED jobs a claim of all names thinks at most.
-MAX_NAMES = 100
+_mine = places.c.board == p("board")
 
-# Each row is found by one look into the index, however many jobs of a name or a lane are BLOCKED.
-_NEXT = """
-WITH RECURSIVE found (value, number) AS (
-    SELECT (SELECT min({column}) FROM jobboard_lanes WHERE board = :board AND {those} AND {column} > :after), 1
-    UNION ALL
-    SELECT (SELECT min({column}) FROM jobboard_lanes WHERE board = :board AND {those} AND {column} > found.value),
-        number + 1
-    FROM found WHERE found.value IS NOT NULL AND number < {most}
+
+def _by_blocked(wanted: Any) -> Any:
+    return wanted.limit(1).with_hint(places, "FORCE INDEX (jobboard_blocked)", "mysql")
+
+
+_of_name = places.c.blocked_name == p("name")
+#: The next lane after one that has BLOCKED jobs of a name; and the first name from one on that has any.
+NEXT_LANE = Statement(
+    _by_blocked(select(places.c.lane).where(_mine, _of_name, places.c.lane > p("after")).order_by(places.c.lane))
 )
-SELECT value FROM found WHERE value IS NOT NULL
-"""
-#: The next lanes after one that have BLOCKED jobs of a name; and the names of BLOCKED jobs.
-NEXT_LANES = Statement(text(_NEXT.format(column="lane", those="blocked_name = :name", most=MAX_EXCHANGES)))
-NAMES = Statement(text(_NEXT.format(column="blocked_name", those="blocked_name IS NOT NULL", most=MAX_NAMES)))
+FIRST_NAME = Statement(
+    _by_blocked(
+        select(places.c.blocked_name).where(_mine, places.c.blocked_name >= p("name")).order_by(places.c.blocked_name)
+    )
+)
 #: The names of the claimable jobs of a lane.
 CLAIMABLE_NAMES = Statement(
     lanes.by_lane(
         select(places.c.lane, jobs.c.name)
         .select_from(places)
         .join(jobs, lanes.joined)
-        .where(lanes.of_lane, places.c.turn == HOLDS_SLOT, jobs.c.state == UNCLAIMED)
+        .where(lanes.of_lane, places.c.turn == HOLDS_SLOT, in_state(UNCLAIMED))
         .limit(MAX_MOVES)
     )
 )
 #: The first BLOCKED job of a lane and a name.
 LOCK_BLOCKED_OF_NAME = Statement(
-    select(*JOB)
-    .select_from(places)
-    .join(jobs, lanes.joined)
-    .where(lanes.of_lane, places.c.blocked_name == p("name"), jobs.c.state == BLOCKED)
-    .order_by(*lanes.in_order)
-    .limit(1)
-    .with_hint(places, "FORCE INDEX (jobboard_blocked)", "mysql")
-    .with_for_update(of=jobs, skip_locked=True)
+    _by_blocked(
+        select(*JOB)
+        .select_from(places)
+        .join(jobs, lanes.joined)
+        .where(lanes.of_lane, _of_name, in_state(BLOCKED))
+        .order_by(*lanes.in_order)
+        .with_for_update(of=jobs, skip_locked=True)
+    )
 )
 
 
@@ -94,7 +95,9 @@ class Exchanges:
         def can_claim(name: str) -> bool:
             return name not in closed and (names is None or name in names)
 
-        found = self._next_lanes(transaction, filter(can_claim, self._next_names(transaction)))
+        found: dict[str, list[str]] = {}
+        for name, lane in self._next(transaction, names, can_claim):
+            found.setdefault(lane, []).append(name)
         pairs = []
         for lane in _lanes_to_free(transaction, found, can_claim):
             pairs += _pair(transaction, lane, found[lane], can_claim)
@@ -104,21 +107,35 @@ class Exchanges:
         uuids = {uuid for uuid, _ in allowed}
         return [_exchange(transaction, claim, *pair) for pair in pairs if pair[1].uuid in uuids]
 
-    def _next_names(self, transaction: Transaction) -> list[str]:
-        """Return the next names that have BLOCKED jobs."""
-        found = [name for (name,) in transaction.rows(NAMES, after=self._name)]
-        self._name = found[-1] if len(found) == MAX_NAMES else ""
-        return found
+    def _next(
+        self, transaction: Transaction, names: frozenset[str] | None, can_claim: Callable[[str], bool]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the next names that can be claimed, each with a lane in which it has a BLOCKED job."""
+        asked = None if names is None else sorted(filter(can_claim, names))
+        for _ in range(MAX_EXCHANGES):
+            name = _first_name(transaction, asked, self._name)
+            if name is None:
+                # The next call begins anew.
+                self._name = self._lane = ""
+                return
+            after = self._lane if name == self._name else ""
+            rows = transaction.rows(NEXT_LANE, name=name, after=after) if can_claim(name) else []
+            self._name, self._lane = (name, rows[0][0]) if rows else (_next_text(name), "")
+            for (lane,) in rows:
+                yield name, lane
 
-    def _next_lanes(self, transaction: Transaction, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the next lanes that have BLOCKED jobs of these names, and of which of them."""
-        found: dict[str, list[str]] = {}
-        for name in names:
-            for (lane,) in transaction.rows(NEXT_LANES, name=name, after=self._lane):
-                found.setdefault(lane, []).append(name)
-        chosen = sorted(found)[:MAX_EXCHANGES]
-        self._lane = chosen[-1] if len(chosen) == MAX_EXCHANGES else ""
-        return {lane: found[lane] for lane in chosen}
+
+def _first_name(transaction: Transaction, asked: list[str] | None, least: str) -> str | None:
+    """Return the first of the asked names from one on; if all are asked for, the first that has BLOCKED jobs."""
+    if asked is not None:
+        return next((name for name in asked if name >= least), None)
+    rows = transaction.rows(FIRST_NAME, name=least)
+    return rows[0][0] if rows else None
+
+
+def _next_text(text: str) -> str:
+    """Return what follows a text and nothing lies between."""
+    return f"{text}\x01"
 
 
 def _lanes_to_free(transaction: Transaction, names: Iterable[str], can_claim: Callable[[str], bool]) -> Iterator[str]:

@@ -22,6 +22,11 @@ def one_of(column: Any, *values: Any) -> Any:
     return or_(*(column == value for value in values))
 
 
+def in_state(code: Any) -> Any:
+    """Whether a job that was found by its uuid has this state; no index with the state is to find it."""
+    return either(jobs.c.state == code, postgresql=jobs.c.state + literal_column("0") == code)
+
+
 mine = jobs.c.board == p("board")
 this = mine & (jobs.c.uuid == p("uuid"))
 # A row that was read. On PostgreSQL no index has the id, or each claim and each consume would add an entry to it.

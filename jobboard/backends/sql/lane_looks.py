@@ -215,6 +215,11 @@ class LaneStep:
                 admission.admit_at_once(job)
                 self._admitted.add(job.uuid)
 
+    def look_at(self, jobs: Iterable[JobRow]) -> None:
+        """Have the lanes of other jobs looked at too, if this transaction may look at lanes."""
+        if self._lock():
+            self._jobs |= {job.ties.lane: job for job in jobs if job.ties is not None}
+
     def _lock(self) -> bool:
         if self._may_look is None:
             self._may_look = self._transaction.moves_others and lanes.lock(self._transaction)

@@ -12,11 +12,11 @@ from sqlalchemy import Text, case, cast, delete, func, insert, literal_column, s
 
 from jobboard.backends.lanes import MAX_MOVES, is_retrying
 from jobboard.backends.rows import JobRow
-from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, UNCLAIMED, row, this
+from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, UNCLAIMED, in_state, is_one_of, row, this
 from jobboard.backends.sql.job_statements import REPLACED, SAVED, SMALL_JOB
 from jobboard.backends.sql.rows import place_of
 from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, boards, jobs, lanes
-from jobboard.backends.sql.statement import Statement, in_list, p, parameters
+from jobboard.backends.sql.statement import Statement, either, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.transition import Transition
 from jobboard.events import EventKind
@@ -37,7 +37,7 @@ _LOCK_BOARD = Statement(_board.with_for_update(skip_locked=True))
 _WAIT_FOR_BOARD = Statement(_board.with_for_update())
 
 _last_holder: Any = literal_column(str(RETRYING))
-joined = (jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid)
+joined = either((jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid), postgresql=is_one_of(lanes))
 of_lane = (lanes.c.board == p("board")) & (lanes.c.lane == p("lane"))
 is_waiting = lanes.c.turn > _last_holder
 in_order = (lanes.c.turn, lanes.c.job)
@@ -74,14 +74,12 @@ _locked = select(*SMALL_JOB).select_from(lanes).join(jobs, joined).limit(p("limi
 _for_update: dict[str, Any] = {"of": jobs, "skip_locked": True}
 #: The first jobs that wait, in the order of their lane.
 LOCK_BLOCKED = Statement(
-    by_lane(
-        _locked.where(of_lane, is_waiting, jobs.c.state == BLOCKED).order_by(*in_order).with_for_update(**_for_update)
-    )
+    by_lane(_locked.where(of_lane, is_waiting, in_state(BLOCKED)).order_by(*in_order).with_for_update(**_for_update))
 )
 #: The last that are claimable, the last one first.
 LOCK_CLAIMABLE = Statement(
     by_lane(
-        _locked.where(of_lane, lanes.c.turn == literal_column(str(HOLDS_SLOT)), jobs.c.state == UNCLAIMED)
+        _locked.where(of_lane, lanes.c.turn == literal_column(str(HOLDS_SLOT)), in_state(UNCLAIMED))
         .order_by(jobs.c.place.desc(), jobs.c.id.desc())
         .with_for_update(**_for_update)
     )

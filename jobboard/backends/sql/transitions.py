@@ -13,7 +13,7 @@ from jobboard.backends.sql.audit import MEND
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.lane_limits import LimitsOfJobs
-from jobboard.backends.sql.lane_looks import MAX_LANES, LaneStep, look_at
+from jobboard.backends.sql.lane_looks import MAX_LANES, LaneStep
 from jobboard.backends.sql.name_limits import are_any_limited
 from jobboard.backends.sql.rows import SMALL_TYPES, Row, columns_of, job_of, read_job
 from jobboard.backends.sql.statement import Statement
@@ -207,13 +207,15 @@ def _expire(transaction: Transaction) -> int:
 
 
 def _look_at_lanes_of(transaction: Transaction, tied: list[JobRow]) -> None:
-    """Look at the lanes of jobs that are due for that, and promote those of the jobs whose delay is over."""
-    names = {job.ties.lane: job for job in tied if job.ties is not None}
-    seen = dict(itertools.islice(names.items(), MAX_LANES))
+    """Promote those jobs whose delay is over; look at the lanes of these, and of the jobs that are due for that."""
+    names = dict.fromkeys(job.ties.lane for job in tied if job.ties is not None)
+    seen = set(itertools.islice(names, MAX_LANES))
     here = [job for job in tied if job.ties is not None and job.ties.lane in seen]
-    transaction.run_many(lanes.DUE, [columns_of(job) for job in here])
-    # A job whose delay is over by now must not pass those that waited when its row became due for its lane.
-    look_at(transaction, seen)
     delayed = [job for job in here if lifecycle.is_due(job, transaction.now)]
-    limits = LimitsOfJobs(transaction, delayed)
-    save(transaction, [(job, lifecycle.promote(job, transaction.now, limits.of(job))) for job in delayed])
+    others = [job for job in here if not lifecycle.is_due(job, transaction.now)]
+    transaction.run_many(lanes.DUE, [columns_of(job) for job in others])
+    limits, step = LimitsOfJobs(transaction, delayed), LaneStep(transaction)
+    changes = [(job, lifecycle.promote(job, transaction.now, limits.of(job))) for job in delayed]
+    carry_out(transaction, job_statements.SAVE, changes, step)
+    step.look_at(others)
+    step.end()

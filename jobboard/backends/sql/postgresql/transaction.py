@@ -21,7 +21,8 @@ class PostgresqlTransaction(Transaction):
         sql, constants = statements[0].on(self._dialect)
         fixed = {**constants, **self._bound}
         self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many], returning=True)
-        rows: list[Row] = self._cursor.fetchall()
-        while self._cursor.nextset():
+        rows: list[Row] = []
+        for _ in many:
             rows += self._cursor.fetchall()
+            self._cursor.nextset()
         return rows
