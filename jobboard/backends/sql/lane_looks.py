@@ -61,7 +61,8 @@ class _Lane:
     @property
     def may_exchange(self) -> bool:
         """Whether a BLOCKED job may have a better priority than a claimable one."""
-        next_ones = self.first[max(self.room, 0) :]
+        # Those that there is room for wait too if the rate says so.
+        next_ones = self.first[0 if self.limit.rate is not None else max(self.room, 0) :]
         if self.last_place is None or not next_ones:
             return False
         return next_ones[0].priority > priority_and_moment(self.last_place)[0]
