@@ -104,7 +104,7 @@ def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
     Jobs are admitted, and withdrawn, at most ``MAX_MOVES`` at a time.
     """
     running = math.inf if limit.running is None else limit.running
-    steps = LanePlan[Row](next_at=view.next_at)
+    steps: LanePlan[Row] = LanePlan(next_at=view.next_at)
     excess = min(view.held + view.claimable - running, view.claimable)
     if excess > 0:
         steps.withdraw = list(view.last[: min(int(excess), MAX_MOVES)])

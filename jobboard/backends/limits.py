@@ -44,6 +44,8 @@ class Rules:
     def __init__(self, rows: Iterable[LimitRow]) -> None:
         limits = [row.limit for row in rows]
         self._lanes = {limit.lane: limit for limit in limits if limit.lane is not None}
+        #: What each of them says where no other one matches.
+        self._alone = {pattern: lane_limit(limit, None) for pattern, limit in self._lanes.items()}
         #: How many jobs of each limited name may be claimed at a time.
         self.names = {
             limit.name: limit.running for limit in limits if limit.name is not None and limit.running is not None
@@ -53,8 +55,10 @@ class Rules:
         """Return what holds for a lane: two look-ups, however many limits there are."""
         if not self._lanes:
             return UNLIMITED
-        prefix = prefix_of(lane)
-        return lane_limit(self._lanes.get(lane), None if prefix is None else self._lanes.get(prefix))
+        prefix = prefix_of(lane) or ""
+        if lane not in self._lanes or prefix not in self._lanes:
+            return self._alone.get(lane) or self._alone.get(prefix, UNLIMITED)
+        return lane_limit(self._lanes[lane], self._lanes[prefix])
 
     def of_name(self, name: str) -> int | None:
         """Return how many jobs of a name may be claimed at a time; None: any number."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Lane:
     """The jobs of a lane, by their positions or sequences; and what is kept of its rate."""
 
-    __slots__ = ("blocked", "claimable", "claimed", "look_at", "next_at", "retrying")
+    __slots__ = ("blocked", "claimable", "claimed", "is_mixed", "look_at", "next_at", "retrying")
 
     def __init__(self) -> None:
         self.blocked: PriorityIndex[int] = PriorityIndex()
@@ -30,6 +30,21 @@ class Lane:
         self.retrying: set[int] = set()
         self.next_at = 0.0
         self.look_at: float | None = None
+        #: Whether it is known as one that has both claimable and BLOCKED jobs.
+        self.is_mixed = False
+
+    def held(self, limit: LaneLimit) -> int:
+        """Return how many jobs hold a slot that can't be taken back."""
+        return len(self.claimed) + (len(self.retrying) if limit.is_strict else 0)
+
+    def needs_no_look(self, limit: LaneLimit) -> bool:
+        """Whether a look would change nothing, as far as this can be told without its jobs: most looks end here."""
+        if limit.rate is not None:
+            return False
+        held, running = self.held(limit), limit.running
+        if self.blocked.by_name:
+            return running is not None and held >= running and not self.claimable.by_name
+        return running is None or held + len(self.claimable) <= running
 
     def row(self, name: str, rows: dict[int, StoredJob]) -> LaneRow:
         first = self.blocked.whole.first()
@@ -77,16 +92,20 @@ class Lanes:
         lane = None if row.ties is None else self.by_name.get(row.ties.lane)
         if row.ties is None or lane is None:
             return
-        for index, state in ((lane.blocked, self._store.blocked), (lane.claimable, self._store.unclaimed)):
-            if row.index is state:
-                index.remove(row.position, row.name)
-        lane.claimed.discard(row.sequence)
-        lane.retrying.discard(row.sequence)
+        if row.index is self._store.claimed:
+            lane.claimed.discard(row.sequence)
+        elif row.index is self._store.unclaimed:
+            lane.claimable.remove(row.position, row.name)
+        elif row.index is self._store.blocked:
+            lane.blocked.remove(row.position, row.name)
+        else:
+            lane.retrying.discard(row.sequence)
         self._sort_mixed(row.ties.lane, lane)
 
     def _sort_mixed(self, name: str, lane: Lane) -> None:
-        is_mixed = len(lane.blocked) > 0 and len(lane.claimable) > 0
-        if is_mixed != (name in self._mixed):
+        is_mixed = bool(lane.blocked.by_name and lane.claimable.by_name)
+        if is_mixed != lane.is_mixed:
+            lane.is_mixed = is_mixed
             if is_mixed:
                 self._mixed.add(name)
             else:
@@ -99,6 +118,7 @@ class Lanes:
             lane.claimable.clear()
             lane.claimed.clear()
             lane.retrying.clear()
+            lane.is_mixed = False
         self._mixed = SortedKeys()
 
     # -- looks -----------------------------------------------------------------------------------------------------
@@ -126,8 +146,10 @@ class Lanes:
 
     def look_at_due(self, now: float) -> None:
         """Look at the lanes whose time has come, once each."""
-        for _, name in list(takewhile(lambda timer: timer[0] <= now, self.timers)):
-            self._look(name, now, {})
+        first = self.timers.first()
+        if first is not None and first[0] <= now:
+            for _, name in list(takewhile(lambda timer: timer[0] <= now, self.timers)):
+                self._look(name, now, {})
 
     def look(self, name: str, now: float) -> bool:
         """Look at a lane; return whether another look is needed at once."""
@@ -140,21 +162,25 @@ class Lanes:
         if lane is None:
             return
         limit = self.rules.of_lane(name)
-        steps = plan(self._view(lane, limit), limit, now)
-        self._carry_out(steps, now, joined)
-        lane.next_at = steps.next_at
-        is_empty = not (len(lane.blocked) or len(lane.claimable) or lane.claimed or lane.retrying)
+        look_at: float | None = None
+        if not lane.needs_no_look(limit):
+            steps = plan(self._view(lane, limit), limit, now)
+            self._carry_out(steps, now, joined)
+            lane.next_at, look_at = steps.next_at, steps.look_at
+        is_empty = not (lane.claimed or lane.claimable.by_name or lane.blocked.by_name or lane.retrying)
         # An empty one is kept for as long as its rate counts.
-        self._set_timer(name, lane, lane.next_at if is_empty and lane.next_at > now else steps.look_at)
+        self._set_timer(name, lane, lane.next_at if is_empty and lane.next_at > now else look_at)
         if is_empty and lane.look_at is None:
             del self.by_name[name]
 
     def _view(self, lane: Lane, limit: LaneLimit) -> LaneView[StoredJob]:
-        held = len(lane.claimed) + (len(lane.retrying) if limit.is_strict else 0)
-        last = self._rows(islice(reversed(lane.claimable.whole), MAX_MOVES))
-        return LaneView(
-            held, len(lane.claimable), last, self._rows(islice(lane.blocked.whole, MAX_MOVES + 1)), lane.next_at
-        )
+        held, claimable = lane.held(limit), len(lane.claimable)
+        last = self._rows(islice(reversed(lane.claimable.whole), MAX_MOVES)) if claimable else []
+        count = MAX_MOVES
+        if limit.running is not None:
+            # What may be admitted, and what may go before one of the last.
+            count = min(count, max(0, limit.running - held - claimable) + len(last))
+        return LaneView(held, claimable, last, self._rows(islice(lane.blocked.whole, count + 1)), lane.next_at)
 
     def _rows(self, positions: Iterable[int]) -> list[StoredJob]:
         return [self._store.by_sequence[sequence_of(position)] for position in positions]

@@ -252,11 +252,14 @@ class MemoryStore:
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
         refused = self.refused()
-        moments = [next_ready(self.unclaimed, self.timers, names, refused, now)]
-        if len(refused) > len(self.paused) and None not in refused:
+        at = next_ready(self.unclaimed, self.timers, names, refused, now)
+        if at == now or None in refused:
+            return at
+        moments = [at]
+        if len(refused) > len(self.paused):
             # The claim of a full name that expires makes room for another.
             moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]
-        if None not in refused and self.lanes.by_name:
+        if self.lanes.by_name:
             moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
             if self.lanes.may_exchange and self.blocked.first(names, refused) is not None:
                 moments.append(now + EXCHANGE_POLL)
