@@ -31,15 +31,19 @@ def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.C
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{above}{name} ")
-        else:
+        if not isinstance(command, click.Group) or command.invoke_without_command:
             yield above + name, command
+
+
+def _runs_alone(group: click.Group, words: list[str]) -> bool:
+    return group.invoke_without_command and not (words and words[0] in group.commands)
 
 
 @pytest.mark.parametrize(("where", "line"), command_lines())
 def test_a_command_line_can_be_run_as_it_stands(where: str, line: str) -> None:
     words = shlex.split(re.split(r" [|>] ", line)[0], comments=True)[1:]
     command: click.Command = cli
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and not _runs_alone(command, words):
         command = command.commands[words.pop(0)]
     context = click.Context(command, info_name=command.name)
     command.make_parser(context).parse_args(words)

@@ -11,6 +11,17 @@ from jobboard.aio.board import AsyncJobBoard
 from jobboard.aio.events import EventStream
 from jobboard.aio.fetching import Opening, backend, fetch, open
 from jobboard.aio.job import AsyncJob
+from jobboard.aio.limits import AsyncLimits
 from jobboard.aio.schedules import AsyncSchedules
 
-__all__ = ["AsyncJob", "AsyncJobBoard", "AsyncSchedules", "EventStream", "Opening", "backend", "fetch", "open"]
+__all__ = [
+    "AsyncJob",
+    "AsyncJobBoard",
+    "AsyncLimits",
+    "AsyncSchedules",
+    "EventStream",
+    "Opening",
+    "backend",
+    "fetch",
+    "open",
+]

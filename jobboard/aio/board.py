@@ -12,6 +12,7 @@ import anyio
 from jobboard.aio.events import EventStream
 from jobboard.aio.job import AsyncJob
 from jobboard.aio.keeping import AsyncKeeper
+from jobboard.aio.limits import AsyncLimits
 from jobboard.aio.schedules import AsyncSchedules
 from jobboard.aio.threads import Threads
 from jobboard.aio.wrapper import AsyncProperty, AsyncWrapper, Iteration, as_async_iterator, as_coroutine
@@ -105,6 +106,11 @@ class AsyncJobBoard(AsyncWrapper):
     def schedules(self) -> AsyncSchedules:
         """The schedules that live on this board."""
         return AsyncSchedules(self, self._sync.schedules, self._threads)
+
+    @cached_property
+    def limits(self) -> AsyncLimits:
+        """How many jobs of a name or a lane may run, how often, and in which order."""
+        return AsyncLimits(self, self._sync.limits, self._threads)
 
     @property
     def client(self) -> BackendClient:

@@ -40,6 +40,7 @@ class AsyncJob(JobHandle, AsyncWrapper):
     details: dict[str, Any] | None
     key: str | None
     max_attempts: int | None
+    lane: str | None
     book_uuid: str | None
     book_name: str | None
     book_ref: BookRef | None

@@ -25,6 +25,10 @@ _MODULES = {
         "boards": "List the boards that are in the store.",
         "status": "Say on one screen how the board is.",
     },
+    "limiting": {
+        "lanes": "List the lanes that have live jobs, those with the most blocked jobs first; or show one.",
+        "limits": "List the limits of names and lanes; its commands set, remove, apply and export them.",
+    },
     "measuring": {
         "metrics": "Show the board's gauges as Prometheus reads them, or serve them: one such process a board "
         "is enough.",
@@ -32,14 +36,14 @@ _MODULES = {
     "operating": {
         "check": "Look for records that contradict each other; exit status 1 if any are left.",
         "migrate": "Create the tables of a board in an SQL database, or bring them to this jobboard's version.",
-        "pause": "Let no more jobs of this name be claimed; without a name, no jobs at all.",
+        "pause": "Let no more jobs of this name, or of a lane, be claimed; without either, no jobs at all.",
         "purge": "Delete jobs from the trash for good; asks first.",
         "quiet": "Let a conductor claim no more, wherever it runs; its handlers go on.",
         "release": "End the claims of jobs: they are claimable again at once, and their owners can't end them "
         "any more.",
         "reprioritize": "Give jobs that wait another priority; asks first if it is not one JOB.",
         "restore": "Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB.",
-        "resume": "Undo a pause of this name; without one, that of the whole board.",
+        "resume": "Undo a pause of this name or lane; without either, that of the whole board.",
         "run-now": "Let delayed jobs be claimed ahead of their time; asks first if it is not one JOB.",
         "trash": "Put jobs into the trash, of any owner; asks first if it is not one JOB.",
         "trashed": "List the trash.",

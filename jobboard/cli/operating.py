@@ -124,29 +124,39 @@ def purge(session: Session, /, **which: Any) -> None:
     change_selected(session, ACTIONS["purge"], asks_for_one=True, **which)
 
 
-@command("pause", "jobboard pause resize --note 'the disk is full'", "jobboard pause")
+_lane = click.option("--lane", help="A lane, or PREFIX:* for each lane with that prefix; in place of NAME.")
+
+
+@command(
+    "pause",
+    "jobboard pause resize --note 'the disk is full'",
+    "jobboard pause --lane tenant:42 --note 'they asked for it'",
+    "jobboard pause",
+)
 @click.argument("name", required=False)
+@_lane
 @by_and_note
 @pass_session
-def pause(session: Session, name: str | None, by: str, note: str | None) -> None:
-    """Let no more jobs of this name be claimed; without a name, no jobs at all.
+def pause(session: Session, name: str | None, lane: str | None, by: str, note: str | None) -> None:
+    """Let no more jobs of this name, or of a lane, be claimed; without either, no jobs at all.
 
     Of what is paused already the first pause stays, with who paused it and why.
     """
     board = session.board(create=True)
-    board.pause(name, by=by, reason=note)
+    board.pause(name, lane=lane, by=by, reason=note)
     _tell_paused(session, board)
     if name is not None and next(board.iterjobs(names=[name]), None) is None:
         session.output.warn(f"no job on the board is named {name!r} now")
 
 
-@command("resume", "jobboard resume resize", "jobboard resume")
+@command("resume", "jobboard resume resize", "jobboard resume --lane tenant:42", "jobboard resume")
 @click.argument("name", required=False)
+@_lane
 @pass_session
-def resume(session: Session, name: str | None) -> None:
-    """Undo a pause of this name; without one, that of the whole board."""
+def resume(session: Session, name: str | None, lane: str | None) -> None:
+    """Undo a pause of this name or lane; without either, that of the whole board."""
     board = session.board()
-    board.resume(name)
+    board.resume(name, lane=lane)
     _tell_paused(session, board)
 
 
@@ -252,7 +262,7 @@ def _report(session: Session, board: JobBoard, job: Job, what: str) -> None:
 
 
 def _tell_paused(session: Session, board: JobBoard) -> None:
-    paused = paused_view(board.pauses())
+    paused = paused_view(board.pauses(), board.limits)
     texts = paused_texts(paused)
     session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "post",
     'jobboard post resize --details \'{"path": "/a.png"}\'',
     "jobboard post invoice --key 4711 --if-exists replace --delay 1h --details @invoice.json",
-    "generate | jobboard post import --details -",
+    "generate | jobboard post import --lane tenant:42 --details -",
 )
 @click.argument("name")
 @click.option("--details", help="A JSON object; @FILE reads one from a file, and - from standard input.")
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--run-at", metavar="TIME", help="Not before this time: ISO 8601, with a zone or offset.")
 @click.option("--delay", type=SPAN, help="Not before this time has passed, such as 90s or 1h30m.")
 @click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
+@click.option("--lane", help="What it shares limits with, such as tenant:42.")
 @click.option("--uuid", help="The job's identity; posting the same one twice is one job.")
 @pass_session
 def post(session: Session, /, details: str | None, run_at: str | None, **options: Any) -> None:

@@ -26,6 +26,7 @@ schedule_options = options(
     click.option("--details", help="The jobs' details: a JSON object; @FILE reads one, - reads standard input."),
     click.option("--priority", type=PRIORITY, help="The jobs' priority."),
     click.option("--max-attempts", type=click.IntRange(min=1), help="Attempts after which a job goes to the trash."),
+    click.option("--lane", help="The jobs' lane, whose limits hold for them; '' for none."),
     click.option("--coalesce", type=click.Choice(COALESCE), help="Of several overdue times post which (latest)."),
     click.option("--misfire-grace", type=SPAN, help="Later than this is missed."),
     click.option("--max-instances", metavar="N", help="Live jobs at a time, or any (1)."),
@@ -52,6 +53,8 @@ def fields_of(options: dict[str, Any]) -> dict[str, Any]:
     trigger = _trigger_of(given)
     if trigger is not None:
         given["trigger"] = trigger
+    if given.get("lane") == "":
+        given["lane"] = None
     if "details" in given:
         given["details"] = details_of(given["details"])
     for what in ("start", "end"):

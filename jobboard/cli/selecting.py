@@ -42,6 +42,7 @@ _FILTERS = options(
         show_default=True,
         help="For --key-contains and --detail, look at this many jobs at most, and say so; 0: all.",
     ),
+    click.option("--lane", help="Only jobs of this lane."),
     click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
     click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
@@ -49,7 +50,7 @@ _FILTERS = options(
 )
 _FIELDS = (
     "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "reason", "schedule",
-    "limit", "scan",
+    "lane", "limit", "scan",
 )  # fmt: skip
 
 

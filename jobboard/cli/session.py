@@ -6,7 +6,7 @@ import functools
 import getpass
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,6 +75,18 @@ class Session:
                 "name the board: --board URI, JOBBOARD_URI in the environment, or boards in a file jobboard.toml"
             )
         return found
+
+    def config_file(self) -> str:
+        """Return the path of the configuration.
+
+        :raises click.UsageError: there is none.
+        """
+        from jobboard.configuration import FILE, configuration
+
+        found = configuration(self.config)
+        if found is None:
+            raise click.UsageError(f"name a FILE: there is no {FILE} in the working folder or above it")
+        return str(found.path)
 
     def board(self, *, create: bool = False, **options: Any) -> JobBoard:
         """Open the board of ``--board`` and ``--name``; it is closed when the command ends.
@@ -149,6 +161,24 @@ def command(name: str, *examples: str) -> Callable[[Function], click.Command]:
     lines = "".join(f"\n  {example}" for example in examples)
     make = click.command(name, epilog=f"\b\nExamples:{lines}")
     return lambda function: make(_global_options(function))
+
+
+def group(name: str, commands: Sequence[click.Command], *examples: str) -> Callable[[Function], click.Group]:
+    """Make a function a group, with the global options, which runs it if none of the group's commands is given."""
+    lines = "".join(f"\n  {example}" for example in examples)
+
+    def decorate(function: Function) -> click.Group:
+        def alone(*given: Any, **options: Any) -> Any:
+            return function(*given, **options) if click.get_current_context().invoked_subcommand is None else None
+
+        called = functools.update_wrapper(alone, function)
+        plain = command(name)(called)
+        return click.Group(
+            name, commands=commands, invoke_without_command=True, callback=plain.callback, params=plain.params,
+            help=plain.help, epilog=f"\b\nExamples:{lines}",
+        )  # fmt: skip
+
+    return decorate
 
 
 def is_given(parameter: str) -> bool:

@@ -30,6 +30,7 @@ _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner",
 COLUMNS = (
     *_JOB_COLUMNS, "sequence", "run_at", "expires_at", "last_modified", "max_attempts", "token", "reason", "last_error",
     "cancel_asked", "progress", "schedule_id", "fire_time", "book_name",
+    "lane",
 )  # fmt: skip
 _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "quiet", "names")
 

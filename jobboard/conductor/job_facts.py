@@ -133,6 +133,11 @@ class JobFacts:
         return self._snapshot.job.key
 
     @property
+    def lane(self) -> str | None:
+        """What it shares limits with, or None."""
+        return self._snapshot.job.lane
+
+    @property
     def created_on(self) -> datetime:
         """When it was posted, by the store's clock."""
         return self._snapshot.job.created_on

@@ -83,6 +83,7 @@ def _posting_of(job: dict[str, Any]) -> Posting:
         run_at=None if run_at is None else datetime.fromisoformat(run_at),
         uuid=check_uuid(job["uuid"]),
         max_attempts=job["max_attempts"],
+        lane=job.get("lane"),
     )
 
 

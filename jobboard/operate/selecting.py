@@ -30,6 +30,7 @@ class Selection:
         them.
     :param scan: with ``key_contains`` or ``details``, look only at this many jobs, the first of these states and names;
         None: at all.
+    :param lane: the whole lane.
     :param owner: the beginning of the owner's name, of a complete job that of its last owner.
     :param older_than: at least this many seconds old: since it came into the trash for a trashed job, otherwise since
         it was posted.
@@ -57,6 +58,7 @@ class Selection:
     key_contains: str | None = None
     details: Mapping[str, str] | None = None
     scan: int | None = MAX_SCANNED
+    lane: str | None = None
 
     def __post_init__(self) -> None:
         check_names(self.names)
@@ -96,6 +98,7 @@ class Selection:
     def _tests(self, before: float | None) -> list[Callable[[Job], bool]]:
         tests: list[tuple[object, Callable[[Job], bool]]] = [
             (self.key, lambda job: job.key == self.key),
+            (self.lane, lambda job: job.lane == self.lane),
             (self.key_prefix, lambda job: (job.key or "").startswith(self.key_prefix or "")),
             (self.key_contains, lambda job: (self.key_contains or "") in (job.key or "")),
             (self.details or None, lambda job: _has_details(job, self.details or {})),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from types import NoneType
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.events import HistoryEntry, JobEvent
     from jobboard.job import Job
+    from jobboard.limit import Limit
     from jobboard.participants import Entity
 
 
@@ -50,6 +51,7 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
     record = job.record
     view = row_of(job) | {
         "max_attempts": job.max_attempts,
+        "lane": job.lane,
         "token": record.token,
         "run_at": record.run_at,
         "expires_at": record.expires_at,
@@ -111,7 +113,7 @@ def entity_view(entity: Entity) -> dict[str, Any]:
 
 def stats(board: JobBoard) -> dict[str, Any]:
     """Return the numbers of jobs by state, the same by name, and what is paused."""
-    return asdict(board.stats()) | {"paused": paused_view(board.pauses())}
+    return asdict(board.stats()) | {"paused": paused_view(board.pauses(), board.limits)}
 
 
 def owners(board: JobBoard) -> list[dict[str, Any]]:
@@ -166,30 +168,35 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def paused_view(pauses: Collection[Pause]) -> dict[str, Any]:
-    """Return what is paused; under ``pauses`` with all that is known of each."""
+def paused_view(pauses: Collection[Pause], limits: Iterable[Limit] = ()) -> dict[str, Any]:
+    """Return what is paused, lanes as ``limits`` say; under ``pauses`` and ``lanes`` with all that is known of each."""
+    lanes = [limit for limit in limits if limit.paused]
     return {
         "board": any(pause.name is None for pause in pauses),
         "names": sorted(pause.name for pause in pauses if pause.name is not None),
         "pauses": [asdict(pause) for pause in pauses],
+        "lanes": [{"lane": lane.lane, "by": lane.by, "reason": lane.reason, "at": lane.at} for lane in lanes],
     }
 
 
 def paused_texts(view: dict[str, Any]) -> list[str]:
     """Return what is paused of such a view, for lists: ``resize (by ada since 2026-11-27 23:49:57 UTC: disk full)``."""
-    return [f"{pause['name'] or 'the whole board'}{_in_brackets(**pause)}" for pause in view["pauses"]]
+    texts = [f"{pause['name'] or 'the whole board'}{in_brackets(pause)}" for pause in view["pauses"]]
+    return texts + [f"lane {pause['lane']}{in_brackets(pause)}" for pause in view["lanes"]]
 
 
 def paused_sentences(pauses: Iterable[Pause]) -> dict[str | None, str]:
     """Return for each paused name (None: the whole board) a sentence that says so."""
     return {
         pause.name: f"{'The whole board is' if pause.name is None else f'Jobs named {pause.name!r} are'} paused"
-        f"{_in_brackets(**asdict(pause))}."
+        f"{in_brackets(asdict(pause))}."
         for pause in pauses
     }
 
 
-def _in_brackets(*, by: str | None, reason: str | None, at: Any, name: str | None) -> str:
+def in_brackets(pause: Mapping[str, Any]) -> str:
+    """Return who paused it, when and why, in brackets; "" if nobody said."""
+    by, reason, at = pause["by"], pause["reason"], pause["at"]
     said = [f"by {by}"] if by else []
     said += [f"since {at:%Y-%m-%d %H:%M:%S} UTC"] if at else []
     text = ": ".join(part for part in (" ".join(said), in_one_line(reason) if reason else "") if part)

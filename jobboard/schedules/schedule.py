@@ -12,6 +12,7 @@ import msgpack
 
 from jobboard.codec import DECODING_ERRORS, MAX_ENCODED, NewerFormat, check_format, decode, encode
 from jobboard.errors import MissingExtra
+from jobboard.limit import check_lane
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
@@ -21,8 +22,9 @@ from jobboard.types import Coalesce, Overlap, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, moment
 
 #: Raise it with every change, also a new field or kind of trigger: an older reader leaves a newer format alone, and
-#: sets aside what it can't make sense of.
-_FORMAT = 1
+#: sets aside what it can't make sense of. A schedule is packed in the first format that has all of it.
+_FORMAT = 2
+_FORMAT_WITHOUT_LANES = 1
 
 #: The longest id, in bytes of UTF-8: with a fire time it makes the key of the jobs that are posted.
 MAX_ID = 200
@@ -47,6 +49,7 @@ class ScheduleOptions(TypedDict, total=False):
     max_runs: int | None
     paused: bool
     max_attempts: int | None
+    lane: str | None
     progress: Progress | None
 
 
@@ -57,7 +60,8 @@ class Schedule:
     :param id: unique on its board, at most 200 bytes.
     :param trigger: when; such as ``Cron("0 3 * * *", tz="Europe/Berlin")``.
     :param job: the name of the jobs that are posted, or their :class:`~jobboard.Task`, of which the name is kept.
-        ``details``, ``priority`` and ``max_attempts`` are theirs too; with a task, the details are of its type.
+        ``details``, ``priority``, ``max_attempts`` and ``lane`` are theirs too; with a task, the details are of its
+        type.
     :param coalesce: of several fire times that are overdue post the ``"latest"``, the ``"earliest"``, or ``"all"`` (of
         more than a thousand the last thousand).
     :param misfire_grace: a fire time that is later than this many seconds is not posted, and told as MISSED; None: a
@@ -86,6 +90,7 @@ class Schedule:
     max_runs: int | None
     paused: bool
     max_attempts: int | None
+    lane: str | None
     #: How far the schedule had come when it was read; None on one that was never on a board.
     progress: Progress | None = field(compare=False, repr=False)
 
@@ -134,6 +139,7 @@ class Schedule:
         max_runs: int | None = None,
         paused: bool = False,
         max_attempts: int | None = None,
+        lane: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         set_field = partial(object.__setattr__, self)
@@ -153,6 +159,7 @@ class Schedule:
             set_field(what, None if number is None else check_count(what, number))
         for what, at in (("start", start), ("end", end)):
             set_field(what, None if at is None else moment(check_moment(what, at)))
+        set_field("lane", None if lane is None else check_lane(lane))
         set_field("paused", _check_kind("paused", paused, bool, "True or False"))
         set_field("progress", progress)
         if self.start is not None and self.end is not None and self.end < self.start:
@@ -200,6 +207,7 @@ class Schedule:
             "max_runs": self.max_runs,
             "paused": self.paused,
             "max_attempts": self.max_attempts,
+            "lane": self.lane,
         }
 
 
@@ -274,7 +282,11 @@ def _check_one_of(what: str, value: str, known: tuple[str, ...]) -> str:
 
 def pack_schedule(schedule: Schedule, progress: Progress) -> bytes:
     """Return the bytes of a schedule and how far it has come."""
-    return bytes(msgpack.packb([_FORMAT, schedule.to_plain(), progress.to_plain()], datetime=True))
+    form, plain = _FORMAT, schedule.to_plain()
+    if schedule.lane is None:
+        form = _FORMAT_WITHOUT_LANES
+        del plain["lane"]
+    return bytes(msgpack.packb([form, plain, progress.to_plain()], datetime=True))
 
 
 def unpack_schedule(id: str, data: bytes) -> Schedule:
@@ -288,7 +300,8 @@ def unpack_schedule(id: str, data: bytes) -> Schedule:
     try:
         # Its progress may take about as much as the largest details.
         content = decode(data, largest=2 * MAX_ENCODED)
-        check_format("a schedule", content[0], _FORMAT)
+        known = _FORMAT_WITHOUT_LANES if content[0] == _FORMAT_WITHOUT_LANES else _FORMAT
+        check_format("a schedule", content[0], known)
         _, plain, progress = content
         schedule = schedule_from_plain(plain, Progress.from_plain(progress), _trigger_of)
     except (NewerFormat, MissingExtra):

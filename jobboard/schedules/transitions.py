@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep
+from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep, Ties
 from jobboard.codec import MAX_ENCODED
 from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind
@@ -159,6 +159,7 @@ def posting_of(schedule: Schedule, fire_time: float) -> NewJob:
         key=key_of(schedule.id, fire_time),
         if_exists=IfExists.KEEP,
         max_attempts=schedule.max_attempts,
+        ties=None if schedule.lane is None else Ties(schedule.lane),
     )
 
 

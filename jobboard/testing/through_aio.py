@@ -12,13 +12,15 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any
 
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncSchedules
+from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncLimits, AsyncSchedules
 from jobboard.board import JobBoard
+from jobboard.board.limits import Limits
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
 from jobboard.schedules.collection import Schedules
@@ -168,6 +170,17 @@ class SchedulesThroughAio(Schedules):
     __iter__ = _iterating("__aiter__", lambda schedules: schedules._wrapper)
 
 
+@_route(Limits, AsyncLimits, lambda limits: limits._wrapper)
+class LimitsThroughAio(Limits):
+    """The limits of a board, asked through their async wrapper."""
+
+    def __init__(self, board: BoardThroughAio) -> None:
+        super().__init__(board._client, board._backend)
+        self._through_aio, self._wrapper = board, board._wrapper.limits
+
+    __iter__ = _iterating("__aiter__", lambda limits: limits._wrapper)
+
+
 @_route(JobBoard, AsyncJobBoard, lambda board: board._wrapper)
 class BoardThroughAio(JobBoard):
     """A board that asks through its async wrapper."""
@@ -179,6 +192,10 @@ class BoardThroughAio(JobBoard):
     @property
     def schedules(self) -> Schedules:
         return SchedulesThroughAio(self)
+
+    @cached_property
+    def limits(self) -> Limits:
+        return LimitsThroughAio(self)
 
     def subscribe(
         self, callback: Callable[[JobEvent], None], kinds: Collection[EventKind] | None = None

@@ -17,7 +17,7 @@ _PATTERN = "{jobboard:*}:*"
 
 _PREFIX = b"{jobboard:"
 #: One of these keys exists as soon as a board is used; ``schedules`` is of layout 1.
-_KEYS = ("counters", "stored_schedules", "schedules", "entities", "paused", "books")
+_KEYS = ("counters", "stored_schedules", "schedules", "entities", "paused", "books", "limits")
 _ENDS = tuple(f"}}:{kept}".encode() for kept in _KEYS)
 _KEYS_PER_SCAN = 1000
 

@@ -109,7 +109,8 @@ def _schedule_of(id: str, entry: dict[str, Any], tasks: Mapping[str, Task], alia
 
 def schedule_options(task: Task) -> dict[str, Any]:
     """Return the options of a schedule that are those of its task, unless it says otherwise."""
-    return {"priority": job_priority(task.priority), "max_attempts": options_of(task).get("max_attempts")}
+    given = options_of(task)
+    return {"priority": job_priority(task.priority), **{name: given.get(name) for name in ("max_attempts", "lane")}}
 
 
 def is_of_settings(schedule: Schedule, alias: str) -> bool:

@@ -12,6 +12,7 @@ from jobboard.backends.rows import IfExists
 from jobboard.conductor import Broken
 from jobboard.contrib.django.compat import Task
 from jobboard.contrib.django.discovery import task_named
+from jobboard.limit import check_lane
 from jobboard.states import JobPriority
 from jobboard.task_protocol import TaskProtocol
 from jobboard.validation import check_count, check_text, check_uuid
@@ -21,6 +22,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "key": partial(check_text, "key"),
     "if_exists": IfExists.convert,
     "max_attempts": partial(check_count, "max_attempts"),
+    "lane": check_lane,
     "uuid": check_uuid,
 }
 
@@ -33,6 +35,7 @@ class JobBoardTask(Task):
     :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live task and return its result, or
         ``"replace"`` what it does and when, as long as it does not run.
     :param max_attempts: after that many runs that did not end well it has failed; None for the backend's number.
+    :param lane: what it shares limits with, such as ``"tenant:42"``; see :doc:`/guides/limits`.
     :param uuid: the id of the result; enqueueing the same one twice makes one task. A new one by default.
     """
 
@@ -40,6 +43,7 @@ class JobBoardTask(Task):
     key: str | None = field(default=None, compare=False)
     if_exists: str = field(default="raise", compare=False)
     max_attempts: int | None = field(default=None, compare=False)
+    lane: str | None = field(default=None, compare=False)
     uuid: str | None = field(default=None, compare=False)
 
     def using(self, **changes: Any) -> Self:

@@ -108,17 +108,21 @@ def _call(plain: click.Command, arguments: dict[str, Any]) -> None:
 
 
 _queue = click.option("--queue", metavar="QUEUE", help="All tasks that there are now, in this queue.")
+_lane = click.option("--lane", help="A lane, or PREFIX:* for each lane with that prefix.")
 
 
 @command("pause", "manage.py jobboard pause shop.tasks.sms", "manage.py jobboard pause --queue mail")
 @click.argument("name", required=False)
 @_queue
+@_lane
 @by_and_note
 @pass_tasks
-def pause(session: TaskSession, name: str | None, queue: str | None, by: str, note: str | None) -> None:
-    """Let no more jobs of this task, or of this name, be claimed; without a name, no jobs at all."""
+def pause(
+    session: TaskSession, name: str | None, queue: str | None, lane: str | None, by: str, note: str | None
+) -> None:
+    """Let no more jobs of this task, of this name or of a lane be claimed; without any, no jobs at all."""
     board = session.board(create=True)
-    _change_pauses(session, board, partial(JobBoard.pause, by=by, reason=note), name, queue)
+    _change_pauses(session, board, partial(JobBoard.pause, lane=lane, by=by, reason=note), name, queue, lane)
     if name is None or name in session.backend.tasks.tasks():
         return
     if next(board.iterjobs(names=[name]), None) is None:
@@ -128,10 +132,11 @@ def pause(session: TaskSession, name: str | None, queue: str | None, by: str, no
 @command("resume", "manage.py jobboard resume shop.tasks.sms", "manage.py jobboard resume --queue mail")
 @click.argument("name", required=False)
 @_queue
+@_lane
 @pass_tasks
-def resume(session: TaskSession, name: str | None, queue: str | None) -> None:
-    """Undo a pause of this task, name or queue; without one, that of the whole board."""
-    _change_pauses(session, session.board(), JobBoard.resume, name, queue)
+def resume(session: TaskSession, name: str | None, queue: str | None, lane: str | None) -> None:
+    """Undo a pause of this task, name, queue or lane; without one, that of the whole board."""
+    _change_pauses(session, session.board(), partial(JobBoard.resume, lane=lane), name, queue, lane)
 
 
 def _change_pauses(
@@ -140,12 +145,13 @@ def _change_pauses(
     change: Callable[[JobBoard, str | None], object],
     name: str | None,
     queue: str | None,
+    lane: str | None,
 ) -> None:
-    if name is not None and queue is not None:
-        raise click.UsageError("name a task, or say --queue, not both")
+    if sum(each is not None for each in (name, queue, lane)) > 1:
+        raise click.UsageError("name a task, or say --queue or --lane, one of them")
     for each in [None] if name is None and queue is None else _job_names(session, name, queue):
         change(board, each)
-    paused = paused_view(board.pauses())
+    paused = paused_view(board.pauses(), board.limits)
     texts = paused_texts(paused)
     session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
 
@@ -191,7 +197,8 @@ def add(session: TaskSession, /, job: str | None, task: str | None, args: str | 
             job, options["details"] = session.backend.job_name(found), json.dumps(call.details)
             defaults = schedule_options(found)
             options["priority"] = options["priority"] or defaults["priority"].name
-            options["max_attempts"] = options["max_attempts"] or defaults["max_attempts"]
+            for name in ("max_attempts", "lane"):
+                options[name] = options[name] or defaults[name]
     _call(plain_add, {**options, "job": job})
 
 

@@ -36,7 +36,7 @@ from jobboard.testing.harness import Harness
 
 #: What a later jobboard may write; this one knows only how it begins.
 NEWER_BODY = bytes(msgpack.packb([4, {"book": None}, msgpack.ExtType(9, b"new")])) + b"anything"
-NEWER_SCHEDULE = bytes(msgpack.packb([2, "of another shape"]))
+NEWER_SCHEDULE = bytes(msgpack.packb([3, "of another shape"]))
 
 
 def claim_as_newer(board: JobBoard, uuid: str) -> bool:
