@@ -28,7 +28,7 @@ INTERNAL = {
     "backends.sql.posting.KeyTakenError": "posting",
     "backends.sql.transaction.LongPath": "transaction",
     "backends.sql.transaction.Undone": "transaction",
-    "backends.zookeeper.transactions.Conflict": "read_modify_write",
+    "backends.zookeeper.errors.Conflict": "read_modify_write",
     "conductor.typed_details.Misfit": "typed_details, encoded_details",
     "contrib.django.models.Job.DoesNotExist": "Django makes it for every model; this one has no rows to ask for",
     "contrib.django.models.Job.MultipleObjectsReturned": "likewise",
