@@ -210,9 +210,12 @@ local function look_at_lanes(soon)
   -- ones would start together.
   local function limit_starts(view, rate, room)
     local was = tonumber(redis.call('ZSCORE', key('rates'), view.lane) or 0)
-    local claimable, next_at, count = count_claimable(view.lane), was, 0
+    -- What a slower rate has come to before counts no more than a burst of this one.
+    local next_at = math.min(was, now + rate.burst * rate.interval)
+    local claimable, count = count_claimable(view.lane), 0
     for _ = 1, room do
-      if next_at - (rate.burst - 1) * rate.interval > now then
+      -- Sums of moments are rounded.
+      if next_at - (rate.burst - 1) * rate.interval > now + 1 then
         break
       end
       if claimable + count >= rate.burst then
@@ -298,8 +301,7 @@ local function look_at_lanes(soon)
   local function exchange_priorities(view)
     local waiting = {}
     for _, job in ipairs(first_waiting(view, 2 * MAX_MOVES)) do
-      waiting[#waiting + 1] = job.state == 'BLOCKED' and not is_changed[job.uuid] and job
-        or view.is_new[job.uuid] and job or nil
+      waiting[#waiting + 1] = job.state == 'BLOCKED' and job or nil
     end
     local at = 1
     for _, worse in ipairs(last_claimable(view.lane, 2 * MAX_MOVES)) do
