@@ -13,6 +13,7 @@ from helpers.command_line import Run, as_json, process
 from jobboard import Entity, JobBoard
 from jobboard.cli.app import run
 from jobboard.testing import eventually
+from jobboard.testing.contract.lanes import post_tied
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -84,3 +85,16 @@ def test_a_run_that_no_conductor_has_told_yet(jobboard: Run, board: JobBoard) ->
     assert "oldest run  nothing runs\n" in jobboard("status")
     board.claim(board.post("a"), "me")
     assert "oldest run  none was told yet; conductors tell every 10 s\n" in jobboard("status")
+
+
+def test_blocked_jobs_have_a_column_where_there_are_some(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    board.register_entity(Entity("conductor", "w", {"names": ["a"]}, 600))
+    post_tied(board, name="a")
+    assert (run(["status"]), "blocked" in capsys.readouterr().out) == (0, False)
+    for _ in range(2):
+        post_tied(board, name="a")
+    assert run(["status"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    columns = next(line for line in lines if line[0] == "name")
+    row = next(line for line in lines if line[0] == "a")
+    assert row[columns.index("blocked")] == "2"

@@ -20,6 +20,7 @@ from jobboard.console.charting import SPANS
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
+from jobboard.testing.contract.lanes import post_tied
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -79,7 +80,9 @@ def test_a_dead_store_is_a_verdict_and_no_error(
 def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
     board: JobBoard, sampler: Sampler, console: Asking
 ) -> None:
-    board.post_many([Posting("mail")] * 3 + [Posting("resize")])
+    board.post_many([Posting("mail")] * 3)
+    for _ in range(3):
+        post_tied(board)
     sampler.look()
     now = sampler.minutes(0)[-1].at
     earlier = Figures(waiting=7, posted=30, finished=20, failed=2, oldest=90)
@@ -88,6 +91,7 @@ def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
     assert len(lines["at"]) == 60
     assert lines["at"][-1] == now
     assert lines["waiting"][-4:] == [None, 7, None, 4]
+    assert lines["blocked"][-4:] == [None, 0, None, 2]
     assert lines["posted"][-3:] == [30.0, None, None]
     assert console.get("/b/shop/history.json?name=mail").json()["waiting"][-3:] == [6, None, 3]
     table = text_of(console.get("/b/shop/"))

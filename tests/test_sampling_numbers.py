@@ -115,3 +115,14 @@ def test_buckets_can_be_put_together_in_any_order() -> None:
     assert merged(0, [merged(0, buckets[3:]), merged(0, buckets[:3])]).to_plain() == expected
     assert Bucket.from_plain(expected).to_plain() == expected
     assert expected["total"][:1] == [4]
+
+
+def test_a_history_from_before_there_were_lanes_is_read() -> None:
+    known = Bucket(60, Figures(waiting=3, oldest=7, failed=2, blocked=5)).to_plain()
+    assert Bucket.from_plain(known).total.blocked == 5
+    *numbers, _blocked, wait, run = known["total"]
+    read = Bucket.from_plain(known | {"total": [*numbers, wait, run]}).total
+    assert (read.waiting, read.oldest, read.failed, read.blocked) == (3, 7, 2, 0)
+    for damaged in ([*numbers, 5, 5, wait, run], [*numbers[:-1], wait, run], [wait, run]):
+        with pytest.raises(ValueError, match="no bucket"):
+            Bucket.from_plain(known | {"total": damaged})

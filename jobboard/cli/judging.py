@@ -19,7 +19,7 @@ _MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
 #: More looks than that would be work for the store, and no news for its readers.
 _LEAST_INTERVAL = 0.01
 _STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
-_COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "claimed", "trashed", "conductors", "paused")
+_COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "blocked", "claimed", "trashed", "conductors", "paused")
 
 #: What the board's verdict depends on.
 limit_options = options(
@@ -99,7 +99,8 @@ def _show_seen(output: Output, view: dict[str, Any]) -> None:
     rows.sort(key=lambda row: (-row["unclaimed"], -row["claimed"], row["name"]))
     for row in rows:
         row["next_waits"] = None if row["next_waits"] is None else duration(row["next_waits"])
-    output.table(_COLUMNS, rows[:_MAX_NAMES], empty="no jobs")
+    columns = [column for column in _COLUMNS if column != "blocked" or any(row["blocked"] for row in rows)]
+    output.table(columns, rows[:_MAX_NAMES], empty="no jobs")
     _say_more(output, len(rows) - _MAX_NAMES)
     output.say("")
     for what, text in _lines(view).items():

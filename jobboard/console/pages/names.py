@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from jobboard.console.charting import last_hour
 from jobboard.console.shared import answers_of, checked, sampler_of
 from jobboard.console.view import Page, View
+from jobboard.stats import COUNTED
 from jobboard.validation import check_text
 
 #: The percentiles that are shown.
@@ -41,7 +42,7 @@ def show(view: View) -> Response:
     )
 
 
-_NOTHING = {"unclaimed": 0, "delayed": 0, "claimed": 0, "trashed": 0, "next_waits": None, "conductors": None}
+_NOTHING = dict.fromkeys(COUNTED, 0) | {"next_waits": None, "conductors": None}
 
 
 def act(view: View) -> Response:

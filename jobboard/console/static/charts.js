@@ -1,7 +1,7 @@
 // Draws the charts of a page from its JSON. The numbers are in a table as well, for those who have no scripts or no eyes for them.
 (() => {
   "use strict";
-  const HEIGHT = 180, DASHES = [[], [8, 4], [2, 3]];
+  const HEIGHT = 180, DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
   const plots = new Map();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -56,16 +56,19 @@ class Histogram:
 #: A bucket has the figures of this many names, those with most going on; its total is of all.
 MAX_NAMES = 20
 
-#: In the order in which they are stored. Of a gauge a bucket has the largest value, of a count the sum.
-GAUGES = ("waiting", "delayed", "running", "trashed", "oldest")
+#: Of a gauge a bucket has the largest value, of a count the sum.
+GAUGES = ("waiting", "delayed", "running", "trashed", "oldest", "blocked")
 COUNTS = ("posted", "finished", "failed")
+#: The order in which they are stored. A history from before there were lanes lacks the last one.
+_STORED = ("waiting", "delayed", "running", "trashed", "oldest", *COUNTS, "blocked")
 
 
 @dataclass(slots=True)
 class Figures:
     """The jobs of one name, or of all, in one span of time.
 
-    :ivar waiting: how many could be claimed; as ``delayed``, ``running``, ``trashed`` the most that a sample saw.
+    :ivar waiting: how many could be claimed; as ``delayed``, ``running``, ``trashed``, ``blocked`` the most that a
+        sample saw.
     :ivar oldest: for how many seconds one of them had waited, at most.
     :ivar posted: how many were posted; ``finished``: were consumed; ``failed``: attempts that ended otherwise.
     :ivar wait: from when they could be claimed to when they were. :ivar run: from there to the end of the attempt.
@@ -76,6 +79,7 @@ class Figures:
     running: int = 0
     trashed: int = 0
     oldest: int = 0
+    blocked: int = 0
     posted: int = 0
     finished: int = 0
     failed: int = 0
@@ -91,13 +95,14 @@ class Figures:
         self.run.merge(other.run)
 
     def to_plain(self) -> list[Any]:
-        return [*(getattr(self, name) for name in GAUGES + COUNTS), self.wait.to_plain(), self.run.to_plain()]
+        return [*(getattr(self, name) for name in _STORED), self.wait.to_plain(), self.run.to_plain()]
 
     @staticmethod
     def from_plain(plain: list[Any]) -> Figures:
         *numbers, wait, run = plain
         figures = Figures(wait=Histogram.from_plain(wait), run=Histogram.from_plain(run))
-        for name, number in zip(GAUGES + COUNTS, numbers, strict=True):
+        names = _STORED if len(numbers) == len(_STORED) else _STORED[:-1]
+        for name, number in zip(names, numbers, strict=True):
             setattr(figures, name, int(number))
         return figures
 

@@ -49,6 +49,7 @@ def _figures(numbers: Mapping[str, int], oldest: float | None) -> Figures:
         delayed=numbers["delayed"],
         running=numbers["claimed"],
         trashed=numbers["trashed"],
+        blocked=numbers["blocked"],
         oldest=int(oldest or 0),
     )
 
