@@ -16,7 +16,6 @@ from jobboard import EventKind, JobBoard, JobEvent, Posting
 from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
 from jobboard.cli.session import me
 from jobboard.testing import eventually
-from jobboard.testing.contract.lanes import post_tied
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -182,12 +181,12 @@ class TestLooking:
         assert (row["owner"], row["jobs"], row["names"]) == ("alice", 2, ["a"])
         stats = as_json(jobboard("stats", "--json"))
         assert (stats["claimed"], stats["unclaimed"], stats["names"]["a"]["claimed"]) == (2, 1, 2)
-        assert stats["paused"] == {"board": False, "names": [], "pauses": []}
+        assert stats["paused"] == {"board": False, "names": [], "pauses": [], "lanes": []}
         assert "a\t0\t1\t2\t0\n" in jobboard("stats")
 
     def test_stats_count_blocked_jobs_where_there_are_some(self, jobboard: Run, board: JobBoard) -> None:
-        for _ in range(3):
-            post_tied(board, name="a")
+        board.limits.set(lane="tenant:1", running=1)
+        board.post_many([Posting("a", lane="tenant:1")] * 3)
         stats = as_json(jobboard("stats", "--json"))
         assert (stats["blocked"], stats["names"]["a"]["blocked"]) == (2, 2)
         assert "a\t0\t1\t0\t0\t2\n" in jobboard("stats")

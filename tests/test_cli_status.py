@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import Entity, JobBoard
+from jobboard import Entity, JobBoard, Posting
 from jobboard.cli.app import run
 from jobboard.testing import eventually
-from jobboard.testing.contract.lanes import post_tied
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -89,10 +88,10 @@ def test_a_run_that_no_conductor_has_told_yet(jobboard: Run, board: JobBoard) ->
 
 def test_blocked_jobs_have_a_column_where_there_are_some(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
     board.register_entity(Entity("conductor", "w", {"names": ["a"]}, 600))
-    post_tied(board, name="a")
+    board.limits.set(lane="tenant:*", running=1)
+    board.post("a", lane="tenant:1")
     assert (run(["status"]), "blocked" in capsys.readouterr().out) == (0, False)
-    for _ in range(2):
-        post_tied(board, name="a")
+    board.post_many([Posting("a", lane="tenant:1")] * 2)
     assert run(["status"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     columns = next(line for line in lines if line[0] == "name")

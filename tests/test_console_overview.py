@@ -20,7 +20,6 @@ from jobboard.console.charting import SPANS
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
-from jobboard.testing.contract.lanes import post_tied
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -81,8 +80,8 @@ def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
     board: JobBoard, sampler: Sampler, console: Asking
 ) -> None:
     board.post_many([Posting("mail")] * 3)
-    for _ in range(3):
-        post_tied(board)
+    board.limits.set(lane="tenant:*", running=1)
+    board.post_many([Posting("resize", lane="tenant:1")] * 3)
     sampler.look()
     now = sampler.minutes(0)[-1].at
     earlier = Figures(waiting=7, posted=30, finished=20, failed=2, oldest=90)

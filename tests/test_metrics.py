@@ -23,7 +23,6 @@ from jobboard.operate.overview import scale_of
 from jobboard.telemetry.labels import MAX_NAMES
 from jobboard.telemetry.prometheus import PrometheusRecorder
 from jobboard.testing import eventually
-from jobboard.testing.contract.lanes import post_tied
 
 MONITORING = Path(__file__).parent.parent / "doc" / "monitoring"
 
@@ -47,8 +46,8 @@ def value(registry: CollectorRegistry, gauge: str, **labels: str) -> float | Non
 
 def test_the_gauges_say_how_the_board_is(board: JobBoard, registry: CollectorRegistry) -> None:
     board.post_many([Posting("resize"), Posting("resize"), Posting("rotate", delay=60), Posting("broken")])
-    post_tied(board)
-    post_tied(board)
+    board.limits.set(lane="tenant:*", running=1)
+    board.post_many([Posting("resize", lane="tenant:1")] * 2)
     [broken] = board.claim_next("alice", ["broken"])
     board.trash(broken, "alice", reason="no disk")
     board.pause("rotate")
