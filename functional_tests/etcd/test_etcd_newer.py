@@ -13,6 +13,7 @@ from servers.etcd_servers import EtcdServer
 from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, JobState, UnclaimableJob
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.stored import _FORMAT
 from jobboard.backends.etcd.txn import KeyValue, Txn, put, scan_prefix
 from jobboard.testing import eventually
 from jobboard.testing.contract.lanes import post_tied
@@ -41,7 +42,7 @@ def stored(board: JobBoard, prefix: bytes) -> list[KeyValue]:
 
 def renew(board: JobBoard, prefix: bytes) -> dict[bytes, bytes]:
     """Write all values below a prefix in a format that is yet to come, and return them."""
-    new = {kv.key: msgpack.packb([2, {"all": "new"}, kv.value]) for kv in stored(board, prefix)}
+    new = {kv.key: msgpack.packb([_FORMAT + 1, {"all": "new"}, kv.value]) for kv in stored(board, prefix)}
     assert new
     backend_of(board).connection.send(Txn(then=[put(key, value) for key, value in new.items()]))
     return new
@@ -129,7 +130,7 @@ def test_a_claim_to_which_a_later_version_has_added_something_holds_and_keeps_it
     job = board.post("resize")
     token = board.claim(job, "alice", LONG)
     [claim] = stored(board, keys_of(board).claims)
-    more = [*msgpack.unpackb(claim.value), {"of a later": "version"}]
+    more = [*msgpack.unpackb(claim.value), False, {"of a later": "version"}]
     backend_of(board).connection.send(Txn(then=[put(claim.key, msgpack.packb(more))]))
     older = harness.board(board.name)
     assert (older.find_owner(job), older.claim_next("bob")) == ("alice", [])
@@ -144,6 +145,7 @@ def test_a_claim_to_which_a_later_version_has_added_something_holds_and_keeps_it
 
 @pytest.mark.parametrize("state", [JobState.BLOCKED, JobState.CLAIMED])
 def test_a_newer_job_with_ties_holds_up_nobody_and_is_left_alone(board: JobBoard, state: JobState) -> None:
+    board.limits.set(lane="a", running=1)
     jobs = [post_tied(board, lane="a") for _ in range(2)]
     board.claim(jobs[0], "alice", LONG)
     uuid = jobs[state is JobState.BLOCKED].uuid.encode()

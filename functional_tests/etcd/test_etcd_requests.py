@@ -17,7 +17,6 @@ from servers.etcd_servers import EtcdServer
 from jobboard import Conductor, EventKind, Every, Handlers, Job, JobBoard, LogBook, Posting, Schedule
 from jobboard.backends.etcd import EtcdBackend, ready_queue
 from jobboard.backends.etcd.subscriptions import Subscriptions
-from jobboard.backends.rows import Ties
 from jobboard.board import client_of
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
@@ -117,23 +116,54 @@ def test_a_batch_is_no_more_requests_than_one_job(server: EtcdServer, board: Job
     assert count(lambda: board.consume_many(jobs, "alice")) == ONE
 
 
-def test_a_job_with_ties_takes_one_request_more_for_its_lane_and_one_for_the_next_job(
+def test_a_lane_without_a_limit_takes_no_request_more(
+    server: EtcdServer, harness: EtcdHarness, board: JobBoard
+) -> None:
+    count = Requests(server).of
+    job = board.post("resize")
+    assert count(lambda: board.post("resize", lane="a")) == ONE
+    jobs: list[Any] = []
+    assert count(lambda: jobs.extend(board.claim_next("alice", limit=2, expiry=LONG))) == TWO
+    assert jobs[0] == job
+    assert count(lambda: board.extend(jobs[1], "alice", LONG)) == ONE
+    assert count(lambda: board.consume(jobs[1], "alice")) == ONE
+    assert count(lambda: board.abandon(jobs[0], "alice", delay=LONG)) == ONE
+    postings = [Posting("resize", lane=f"tenant:{number}") for number in range(20)]
+    assert count(lambda: board.post_many(postings)) == ONE
+
+
+def test_a_limited_lane_takes_one_request_more_for_itself_and_one_for_the_next_job(
     server: EtcdServer, board: JobBoard
 ) -> None:
     count = Requests(server).of
-    first, second = (
-        board._new_job("resize", None, None, "normal", None, "raise", None, None, None, None)[0] for _ in range(2)
-    )
-    first.ties = second.ties = Ties("a")
-    post = board._backend.jobs.post
-    assert count(lambda: post([first])) == TWO
-    assert count(lambda: post([second])) == TWO
-    board.claim(first.uuid, "alice", LONG)
-    assert count(lambda: board.extend(first.uuid, "alice", LONG)) == ONE
-    assert count(lambda: board.consume(first.uuid, "alice")) == {"Txn": 3}
-    board.claim(second.uuid, "alice", LONG)
-    # No job waits.
-    assert count(lambda: board.consume(second.uuid, "alice")) == TWO
+    board.limits.set(lane="a", running=1)
+    board.post("resize", lane="a")
+    for _ in range(2):
+        assert count(lambda: board.post("resize", lane="a")) == TWO
+    assert count(lambda: board.post_many([Posting("resize", lane="a") for _ in range(15)])) == TWO
+    jobs: list[Any] = []
+    for _ in range(3):
+        assert count(lambda: jobs.extend(board.claim_next("alice", expiry=LONG))) == TWO
+        assert count(lambda: board.extend(jobs[-1], "alice", LONG)) == ONE
+        assert count(lambda: board.consume(jobs[-1], "alice")) == {"Txn": 3}
+    (job,) = board.claim_next("alice", expiry=LONG)
+    assert count(lambda: board.abandon(job, "alice")) == TWO
+    assert count(lambda: board.post("resize")) == ONE
+
+
+def test_a_limited_name_takes_no_request_more_and_the_others_none_either(server: EtcdServer, board: JobBoard) -> None:
+    count = Requests(server).of
+    board.limits.set(name="resize", running=40)
+    board.post_many([Posting("resize") for _ in range(30)])
+    board.post_many([Posting("rotate") for _ in range(30)])
+    # The first time, the limit has to be learnt.
+    board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
+    jobs: list[Any] = []
+    for names in (["resize"], ["rotate"], None):
+        assert count(lambda names=names: jobs.extend(board.claim_next("alice", names, limit=8, expiry=LONG))) == TWO
+        assert count(lambda: jobs.extend(board.claim_next("alice", names, expiry=LONG))) == TWO  # noqa: B023
+    assert len(jobs) == 27
+    assert count(lambda: board.consume_many(jobs, "alice")) == ONE
 
 
 def test_a_batch_of_several_names_is_no_more_requests(server: EtcdServer, board: JobBoard) -> None:

@@ -2,62 +2,65 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
-from jobboard.backends.etcd.keys import is_order
-from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, steps_between
+from jobboard.backends.etcd.keys import decoded, is_order, reversed_order
+from jobboard.backends.etcd.lane_rules import limits_in
+from jobboard.backends.etcd.lanes import guard_of
+from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
+from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, at_revision, delete, get, modified_at, put, scan
 from jobboard.backends.findings import AuditFinding
-from jobboard.backends.lanes import HOLDS_SLOT, problems_of_lanes
-from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
+from jobboard.backends.lanes import count_problems, lanes_of
+from jobboard.backends.limits import Rules
 
 _AT_ONCE = 500
 
-#: Jobs of a lane that one audit changes at most.
-_MAX_CHANGED = 15
+#: How often a repair looks at a lane at most.
+_MAX_LOOKS = 10_000
 
 
 class Audit:
     """Compares the keys of a board with those that its records ask for, all at one revision."""
 
-    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
+    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry, limits: Limits) -> None:
         self._connection = connection
         self._http = connection.http
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
+        self._limits = limits
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         self._expiry.read_board([])
         jobs, leases, found = self._everything()
-        lanes = defaultdict[str, list[VersionedJob]](list)
         findings, expected = list[AuditFinding](), set[bytes]()
         newer = {job.order for job in jobs if job.row.newer is not None}
-        pointers = self._keys.jobs
+        keys = self._keys
+        pointers = keys.jobs
         newer |= {key[len(pointers) :] for key, kv in found.items() if key.startswith(pointers) and kv.value in newer}
+        newer_lanes = {
+            keys.lane_of(key) for key in found if key.startswith(keys.lanes) and not newer.isdisjoint(_orders_of(key))
+        }
         for job in jobs:
             if job.order not in newer:
                 content = self._wanted(job)
                 expected.update(content)
                 findings += self._compare(job, content, found, leases[job.record], repair)
-                if job.row.ties is not None:
-                    lanes[job.row.ties.lane].append(job)
         for key, kv in found.items():
-            if key not in expected and newer.isdisjoint((kv.last_part, kv.value)):
+            if key not in expected and newer.isdisjoint((*_orders_of(key), kv.value)):
                 repaired = repair and self._drop(kv)
                 findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
-        for lane, members in lanes.items():
-            slot = found.get(self._keys.slot(lane))
-            if slot is None or slot.value not in newer:
-                findings += self._lane(lane, members, slot, repair)
-        return findings + self._books(repair)
+        return [
+            *findings,
+            *self._unreadable_limits(repair),
+            *self._lanes(jobs, newer_lanes, repair),
+            *self._books(repair),
+        ]
 
     def _books(self, repair: bool) -> list[AuditFinding]:
         """Find entries whose book is not there."""
@@ -70,43 +73,29 @@ class Audit:
                 findings.append(AuditFinding(None, "an entry belongs to no logbook", repaired))
         return findings
 
-    def _lane(
-        self, lane: str, members: Sequence[VersionedJob], slot: KeyValue | None, repair: bool
-    ) -> list[AuditFinding]:
-        """Find a slot that several jobs hold, or that is free for nothing, or whose key names another job."""
-        uuid = b"" if slot is None else slot.value
-        held = sorted(
-            (job for job in members if job.row.state in HOLDS_SLOT),
-            key=lambda job: (job.row.claim is None, job.row.uuid.encode() != uuid, job.order),
-        )
-        waiting = sorted((job for job in members if job.row.state is BLOCKED), key=lambda job: job.order)
-        problems = list(problems_of_lanes({lane: len(held)}, {lane: len(waiting)}))
-        if held and held[0].row.uuid.encode() != uuid:
-            problems.append(f"the key of the slot of the lane {lane!r} does not name the job that holds it")
-        repaired = bool(problems) and repair and self._repair_lane(lane, held, waiting, slot)
-        return [AuditFinding(None, problem, repaired) for problem in problems]
+    def _unreadable_limits(self, repair: bool) -> Iterator[AuditFinding]:
+        """Find limits that hold for nothing, since they can't be decoded; a repair deletes them."""
+        keys = self._keys
+        for kv in self._pages(keys.limits, self._revision()):
+            if not limits_in(keys, [kv]):
+                what = " ".join(map(decoded, kv.key[len(keys.limits) :].split(b"/")))
+                yield AuditFinding(None, f"the limit of the {what} can't be decoded", repair and self._drop(kv))
 
-    def _repair_lane(
-        self, lane: str, held: Sequence[VersionedJob], waiting: Sequence[VersionedJob], slot: KeyValue | None
-    ) -> bool:
-        """Let the first of these jobs hold the slot, and the other unclaimed ones wait. A second claim is not ended."""
-        keys, key = self._keys, self._keys.slot(lane)
-        first, *others = held or waiting
-        changed = [job for job in others[:_MAX_CHANGED] if job.row.state is UNCLAIMED and job.row.claim is None]
-        rows = [replace(job.row, state=BLOCKED) for job in changed]
-        if not held:
-            changed, rows = [first], [first.row.seen()]
-            rows[0].add_history(admission.admit(rows[0], self._connection.now()).history)
-        old: Content = {}
-        new: Content = {}
-        for job, row in zip(changed, rows, strict=True):
-            old, new = old | content_of(keys, job.row), new | content_of(keys, row)
-        old.pop(key, None)
-        # A key that names no live job of the lane was deleted before this.
-        compares = [modified_at(key, slot.modified if held and slot is not None else 0), *first.unchanged(keys)]
-        compares += [compare for job in changed for compare in job.unchanged(keys)]
-        steps = steps_between(old, new | {key: (first.row.uuid.encode(), 0)})
-        return self._connection.send(Txn(compares, steps)).succeeded
+    def _lanes(self, jobs: Sequence[VersionedJob], but: Collection[str], repair: bool) -> Iterator[AuditFinding]:
+        """Find lanes that are not as their limits say, though no look at them is due; a look mends them.
+
+        :param but: lanes of jobs that only later versions can read.
+        """
+        keys, rules = self._keys, Rules(self._limits.all())
+        tied = [job.row.seen() for job in jobs if job.row.is_live and job.row.ties is not None]
+        rows = lanes_of(row for row in tied if row.ties is not None and row.ties.lane not in but)
+        guards = self._connection.read([get(keys.guard(lane)) for lane in rows]) if rows else []
+        for (lane, row), guard in zip(rows.items(), guards, strict=True):
+            look_at, now = guard_of(guard.first)[1], self._connection.now()
+            problems = list(count_problems(row, rules.of_lane(lane)))
+            if problems and (look_at is None or look_at > now):
+                repaired = repair and any(not self._limits.look([lane]) for _ in range(_MAX_LOOKS))
+                yield from (AuditFinding(None, problem, repaired) for problem in problems)
 
     def _wanted(self, job: VersionedJob) -> Content:
         """Return what must be stored besides the record, which may be unreadable."""
@@ -116,12 +105,8 @@ class Audit:
     def _compare(
         self, job: VersionedJob, content: Content, found: Mapping[bytes, KeyValue], lease: int, repair: bool
     ) -> list[AuditFinding]:
-        """Return at most one finding: which keys of a job are missing or wrong; the slot's is looked at by lane."""
-        wrong = [
-            key
-            for key, (value, _) in content.items()
-            if not key.startswith(self._keys.slots) and (key not in found or found[key].value != value)
-        ]
+        """Return at most one finding: which keys of a job are missing or wrong."""
+        wrong = [key for key, (value, _) in content.items() if key not in found or found[key].value != value]
         if not wrong:
             return []
         repaired = repair and self._repair(job, wrong, content, lease)
@@ -135,7 +120,7 @@ class Audit:
         revision = self._revision()
         records = (keys.live, keys.done, keys.trashed)
         places = (keys.jobs, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique)
-        for prefix in (*records, *places, keys.lanes, keys.slots):
+        for prefix in (*records, *places, keys.lanes, keys.running):
             kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
         sessions = keys.leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
         jobs = [
@@ -173,3 +158,9 @@ class Audit:
 
     def _kind_of(self, key: bytes) -> str:
         return key[len(self._keys.root) :].split(b"/")[0].decode()
+
+
+def _orders_of(key: bytes) -> tuple[bytes, bytes]:
+    """Return the order that ends a key; in a lane it may stand in reverse."""
+    last = key.rpartition(b"/")[2]
+    return last, reversed_order(last)

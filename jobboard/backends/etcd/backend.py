@@ -12,13 +12,16 @@ from jobboard.backends.etcd.audit import Audit
 from jobboard.backends.etcd.books import Books
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.exchanges import Exchanges
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
 from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.lanes import Lanes
 from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
 from jobboard.backends.etcd.participants import Participants
@@ -54,7 +57,7 @@ class EtcdBackend(Backend):
         clock="store",
         largest_batch=MAX_POSTINGS,
         largest_step=50,
-        ties=False,
+        ties=True,
     )
     options = OPTIONS
 
@@ -70,19 +73,22 @@ class EtcdBackend(Backend):
         self._worker = Worker()
         self._leases = Leases(connection, self._worker, self._lease_lost)
         reader = JobReader(connection)
-        lanes = Lanes(connection, reader)
-        writer = JobWriter(connection, self._leases, reader, lanes)
-        expiry = Expiry(connection, reader, writer)
+        lanes, rules = Lanes(connection, reader), LaneRules(connection)
+        writer = JobWriter(connection, self._leases, reader, lanes, rules)
+        expiry = Expiry(connection, reader, writer, rules)
         self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
-        self.maintenance = maintenance = Maintenance(connection, participants, Audit(connection, reader, expiry))
-        posting = Posting(connection, reader, expiry, lanes)
+        self.limits = limits = Limits(connection, reader, expiry, writer, rules)
+        audit = Audit(connection, reader, expiry, limits)
+        self.maintenance = Maintenance(connection, participants, audit, limits)
+        posting = Posting(connection, reader, expiry, lanes, rules)
         arrivals = Arrivals()
+        exchanges = Exchanges(connection, self._queue, lanes, rules, writer)
         self._claiming = Claiming(
-            connection, self._queue, arrivals, maintenance, reader, writer, expiry, self._leases, self._lost_leases
+            connection, self._queue, arrivals, exchanges, reader, writer, expiry, self._leases, self._lost_leases
         )
-        change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases)
+        change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules)
         reading = Reading(connection, reader, expiry, self._queue)
         self.jobs = join_jobs(posting, self._claiming, JobChanges(change), reading)
         self.schedules = Schedules(connection, posting)

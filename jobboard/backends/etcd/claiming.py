@@ -10,15 +10,16 @@ from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_ops
+from jobboard.backends.etcd.exchanges import Exchanges
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.keys import order_of
+from jobboard.backends.etcd.keys import LanePart, order_of
 from jobboard.backends.etcd.layout import is_hidden, under
 from jobboard.backends.etcd.leases import Leases
-from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.ready_queue import Candidate, Candidates, ReadyQueue
-from jobboard.backends.etcd.stored import Hint, StoredClaim, claims_in
+from jobboard.backends.etcd.restrictions import Grant
+from jobboard.backends.etcd.stored import StoredClaim, claims_in, hint_of
 from jobboard.backends.etcd.txn import (
     MAX_OPS,
     KeyValue,
@@ -31,7 +32,6 @@ from jobboard.backends.etcd.txn import (
     get,
     kvs_of,
     nested,
-    none_in,
     none_newer,
     present,
     put,
@@ -62,7 +62,7 @@ class Claiming:
         connection: Connection,
         queue: ReadyQueue,
         arrivals: Arrivals,
-        maintenance: Maintenance,
+        exchanges: Exchanges,
         reader: JobReader,
         writer: JobWriter,
         expiry: Expiry,
@@ -73,7 +73,7 @@ class Claiming:
         self._keys = connection.keys
         self._queue = queue
         self._arrivals = arrivals
-        self._maintenance = maintenance
+        self._exchanges = exchanges
         self._reader = reader
         self._writer = writer
         self._expiry = expiry
@@ -82,7 +82,7 @@ class Claiming:
         self._alternatives = 1
 
     def claim(self, uuid: str, request: ClaimRequest) -> JobRow | None:
-        deadline = Deadline(CHANGE_TIMEOUT)
+        deadline, is_again = Deadline(CHANGE_TIMEOUT), False
         while True:
             (job,) = self._expiry.read([uuid])
             if job is None or job.row.uuid != uuid or is_hidden(job, self._connection.now()):
@@ -90,13 +90,17 @@ class Claiming:
             row = job.row
             if row.claim is not None or row.state is not JobState.UNCLAIMED:
                 return row.view()
-            candidate = Candidate(job.order, Hint(row.uuid, row.name, row.created_on))
-            claimed = self._claim(Candidates([candidate]), request, 1)
+            if is_again or not self._queue.is_open(row.name):
+                grant = self._queue.grant_of(row.name)
+                if grant.refuses(row.name):
+                    return row.view()
+            else:
+                grant = Grant(self._queue.restrictions)
+            claimed = self._claim(Candidates([Candidate(job.order, hint_of(row))], grant), request, 1)
             if claimed:
                 return claimed[0]
-            if not self._maintenance.paused().isdisjoint((None, row.name)):
-                return row.view()
             self._lost_leases.check()
+            is_again = True
             deadline.check(f"job {uuid} changes all the time")
 
     def claim_next(self, request: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
@@ -107,7 +111,9 @@ class Claiming:
         # By uuid: if replies are slow, a claim may expire within this call, and its job be claimed once more.
         claimed: dict[str, JobRow] = {}
         try:
-            self._claim_into(claimed, request, names, limit)
+            grant = self._claim_into(claimed, request, names, limit)
+            if grant is not None and self._exchanges.exchange(names, grant, limit - len(claimed)):
+                self._claim_into(claimed, request, names, limit)
         except BoardUnavailable as error:
             if isinstance(error, ReplyLost) or not claimed:
                 raise
@@ -118,8 +124,11 @@ class Claiming:
         self, job: Candidate, request: ClaimRequest, names: frozenset[str] | None
     ) -> list[JobRow] | None:
         """Claim a job that is the only one, without a look; None if there may be others, or nothing is certain."""
-        (pair,) = self._pairs_of([job], request)
-        txn = self._claim_of(pair)
+        if not self._queue.is_open(job.hint.name):
+            return None
+        grant = Grant(self._queue.restrictions)
+        (pair,) = self._pairs_of([job], request, grant)
+        txn = self._claim_of(pair, grant)
         txn.compares += self._queue.only(job, names)
         txn.otherwise = self._queue.heads(names)
         if len(txn.compares) > MAX_OPS:
@@ -135,24 +144,28 @@ class Claiming:
 
     def _claim_into(
         self, claimed: dict[str, JobRow], request: ClaimRequest, names: frozenset[str] | None, limit: int
-    ) -> None:
-        """Add jobs to those that are claimed, one transaction after the other, until ``limit`` or the queue's end."""
+    ) -> Grant | None:
+        """Add jobs to those that are claimed, one transaction after the other, until ``limit`` or the queue's end.
+
+        Return what let jobs be claimed at the queue's end; None if it was not reached.
+        """
         deadline = Deadline(CHANGE_TIMEOUT)
         missed: set[bytes] = set()
         while len(claimed) < limit:
             wanted = min(limit - len(claimed), _MAX_CLAIMS)
             candidates = self._queue.candidates(names, max(wanted, _ALTERNATIVES))
             if not candidates.jobs:
-                break
+                return candidates.grant
             rows = self._claim(candidates, request, wanted)
             claimed.update((row.uuid, row) for row in rows)
             if rows and len(candidates.jobs) < wanted:
-                break
+                return candidates.grant
             if not rows:
                 self._lost_leases.check()
                 self._delete_orphans([job for job in candidates.jobs if job.order in missed])
                 missed = {job.order for job in candidates.jobs}
             deadline.check("the head of the queue")
+        return None
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         found = self._expiry.read_board([scan_prefix(self._keys.claims)])[0]
@@ -165,25 +178,31 @@ class Claiming:
 
     def _claim(self, candidates: Candidates, request: ClaimRequest, wanted: int) -> list[JobRow]:
         """Claim up to ``wanted`` of these, without those that others have claimed meanwhile."""
-        pairs = self._pairs_of(candidates.jobs[: self._alternatives if wanted == 1 else wanted], request)
+        grant = candidates.grant
+        pairs = self._pairs_of(candidates.jobs[: self._alternatives if wanted == 1 else wanted], request, grant)
         try:
-            return self._claim_first(pairs) if wanted == 1 else self._claim_all(pairs, candidates.gapless)
+            if wanted == 1:
+                return self._claim_first(pairs, grant)
+            return self._claim_all(pairs, grant, candidates.gapless)
         except LeaseNotFound:
             self._leases.forget_all()
             return []
 
-    def _pairs_of(self, jobs: Sequence[Candidate], request: ClaimRequest) -> list[_Pair]:
+    def _pairs_of(self, jobs: Sequence[Candidate], request: ClaimRequest, grant: Grant) -> list[_Pair]:
         lease = self._leases.for_claims(request.expiry)
         now = self._connection.now()
         end = lifecycle.end_of_claim(request.expiry, self._connection.latest())
-        return [(job, StoredClaim(job.hint.name, request.who, request.claim_id, now, end, lease)) for job in jobs]
+        pairs = [(job, StoredClaim(job.hint.name, request.who, request.claim_id, now, end, lease)) for job in jobs]
+        for job, claim in pairs:
+            claim.is_counted = job.hint.name in grant.counted
+        return pairs
 
-    def _claim_first(self, pairs: Sequence[_Pair]) -> list[JobRow]:
+    def _claim_first(self, pairs: Sequence[_Pair], grant: Grant) -> list[JobRow]:
         """Claim the first that can still be claimed: one transaction tries them in turn."""
         behind: list[Op] = []
         txn = Txn()
         for pair in reversed(pairs):
-            txn = self._claim_of(pair)
+            txn = self._claim_of(pair, grant)
             txn.otherwise, behind = behind, [nested(txn)]
         result = self._connection.send(txn)
         answer = result
@@ -196,16 +215,16 @@ class Claiming:
         self._alternatives = _ALTERNATIVES
         return []
 
-    def _claim_all(self, pairs: Sequence[_Pair], gapless: Collection[bytes]) -> list[JobRow]:
+    def _claim_all(self, pairs: Sequence[_Pair], grant: Grant, gapless: Collection[bytes]) -> list[JobRow]:
         """Claim all in one step; each by itself if that fails: one is gone, or a name is paused."""
-        result = self._connection.send(self._claim_of_all(pairs, gapless))
+        result = self._connection.send(self._claim_of_all(pairs, grant, gapless))
         if not result.succeeded:
-            return self._claim_each(pairs)
+            return self._claim_each(pairs, grant)
         records = {kv.last_part: kv for kv in kvs_of(result.found())}
         records |= self._records_at([job.order for job, _ in pairs if job.order not in records])
         return [self._claimed(pair, records.get(pair[0].order), result.revision) for pair in pairs]
 
-    def _claim_of_all(self, pairs: Sequence[_Pair], gapless: Collection[bytes]) -> Txn:
+    def _claim_of_all(self, pairs: Sequence[_Pair], grant: Grant, gapless: Collection[bytes]) -> Txn:
         """Return the transaction that claims all of these or none, and reads their records, or most of them."""
         keys = self._keys
         first, last = pairs[0][0].order, pairs[-1][0].order
@@ -214,7 +233,8 @@ class Claiming:
         else:
             # All claimed jobs of the higher priority may stand between them: a range would read those, too.
             records = [get(keys.live + job.order) for job, _ in pairs]
-        together = Txn([none_in(keys.paused), *under(keys, pairs[0][1].lease)], records)
+        granted = grant.conditions(keys, [job.hint.name for job, _ in pairs])
+        together = Txn([*granted, *under(keys, pairs[0][1].lease)], records)
         newest = max(job.revision for job, _ in pairs)
         for prefix in gapless:
             # A job that came into this part of the queue since it was read must stay there.
@@ -235,9 +255,9 @@ class Claiming:
             found = self._connection.read([get(self._keys.live + order) for order in orders])
         return {order: part.first for order, part in zip(orders, found, strict=True) if part.first is not None}
 
-    def _claim_each(self, pairs: Sequence[_Pair]) -> list[JobRow]:
-        """Claim each of these that can be claimed, in one request."""
-        txns = [nested(self._claim_of(pair, slot)) for slot, pair in enumerate(pairs)]
+    def _claim_each(self, pairs: Sequence[_Pair], grant: Grant) -> list[JobRow]:
+        """Claim each of these that can be claimed, in one request: the server compares for all before it writes."""
+        txns = [nested(self._claim_of(pair, grant, slot)) for slot, pair in enumerate(pairs)]
         result = self._connection.send(Txn(then=txns))
         return [
             self._claimed(pair, next(answer.found()).first, result.revision)
@@ -245,25 +265,34 @@ class Claiming:
             if answer.succeeded
         ]
 
-    def _claim_of(self, pair: _Pair, slot: int = 0) -> Txn:
+    def _claim_of(self, pair: _Pair, grant: Grant, slot: int = 0) -> Txn:
         """Return the transaction that claims one job; its first answer is the record."""
         keys, (job, claim) = self._keys, pair
-        unpaused = [absent(keys.paused_board), absent(keys.pause(job.hint.name))]
+        granted = grant.conditions(keys, [job.hint.name])
         steps = [get(keys.live + job.order), *self._leaving(job), *self._claiming(job, claim)]
         return Txn(
-            [present(keys.ready(job.order)), *unpaused, *under(keys, claim.lease)],
+            [present(keys.ready(job.order)), *granted, *under(keys, claim.lease)],
             [*steps, *event_ops(keys, [_event_of(job, claim)], slot)],
         )
 
     def _leaving(self, job: Candidate, gapless: Collection[bytes] = ()) -> list[Op]:
         """Take a job out of its queues, except those of ``gapless``, of which a whole range is deleted at once."""
-        queues = (self._keys.ready_jobs, self._keys.queue(job.hint.name, JobState.UNCLAIMED))
-        return [delete(queue + job.order) for queue in queues if queue not in gapless]
+        keys, lane = self._keys, job.hint.lane
+        queues = (keys.ready_jobs, keys.queue(job.hint.name, JobState.UNCLAIMED))
+        places = [queue + job.order for queue in queues if queue not in gapless]
+        if lane is not None:
+            places.append(keys.in_lane(lane, LanePart.CLAIMABLE, job.order))
+        return [delete(place) for place in places]
 
     def _claiming(self, job: Candidate, claim: StoredClaim) -> list[Op]:
-        steps = [put(self._keys.claim(job.order), claim.packed())]
+        keys = self._keys
+        steps = [put(keys.claim(job.order), claim.packed())]
         if claim.expires_at is not None:
-            steps.append(put(self._keys.timer(claim.expires_at, job.order), job.hint.packed()))
+            steps.append(put(keys.timer(claim.expires_at, job.order), job.hint.packed()))
+        if job.hint.lane is not None:
+            steps.append(put(keys.in_lane(job.hint.lane, LanePart.CLAIMED, job.order), b""))
+        if claim.is_counted:
+            steps.append(put(keys.running_of(job.hint.name) + job.order, b""))
         return steps
 
     def _claimed(self, pair: _Pair, record: KeyValue | None, revision: int) -> JobRow:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
+from jobboard.backends.etcd.lane_rules import LaneRules
+from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.layout import VersionedJob, content_of
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob, claims_in
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, absent, delete, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import (
+    Found,
+    KeyValue,
+    Op,
+    Txn,
+    absent,
+    delete,
+    get,
+    modified_at,
+    put,
+    scan,
+    scan_prefix,
+)
 from jobboard.backends.etcd.worker import Worker
 from jobboard.backends.kv.read_modify_write import Deadline
 
@@ -26,11 +40,12 @@ EXPIRE_TIMEOUT = 60.0
 class Expiry:
     """Reads jobs, or the whole board, after it has ended all claims and delays that are over."""
 
-    def __init__(self, connection: Connection, reader: JobReader, writer: JobWriter) -> None:
+    def __init__(self, connection: Connection, reader: JobReader, writer: JobWriter, rules: LaneRules) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._writer = writer
+        self._rules = rules
 
     def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
         """Read jobs while no claim or delay of them is over."""
@@ -66,7 +81,7 @@ class Expiry:
         now = self._connection.now()
         over = [job for job in jobs if job is not None and is_over(job, now)]
         for start in range(0, len(over), MAX_JOBS):
-            self._writer.apply([_after(job, now) for job in over[start : start + MAX_JOBS]])
+            self._writer.apply([self._after(job, now) for job in over[start : start + MAX_JOBS]])
         return bool(over)
 
     def expire_at(self, orders: Sequence[bytes]) -> None:
@@ -90,10 +105,14 @@ class Expiry:
             send(Txn(job.unchanged(keys), steps))
 
     def _handle_timers(self, timers: Sequence[KeyValue]) -> bool:
-        """Expire and promote the jobs of these timers; False if there was nothing to do."""
+        """Expire and promote the jobs of these timers, and look at lanes; False if there was nothing to do."""
+        lanes = {timer.key: lane for timer in timers if (lane := self._keys.looked_at(timer.key)) is not None}
+        if lanes:
+            self._look(lanes)
+        timers = [timer for timer in timers if timer.key not in lanes]
         orders = [timer.last_part for timer in timers]
         jobs = self._reader.read_at(orders)
-        is_changed = self.expire_and_promote(jobs)
+        is_changed = self.expire_and_promote(jobs) or bool(lanes)
         orphans = [
             timer
             for timer, job in zip(timers, jobs, strict=True)
@@ -103,6 +122,25 @@ class Expiry:
             # It belongs to no job, unless another client has just written it: then the comparison fails.
             self._connection.send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
         return is_changed or bool(orphans)
+
+    def _look(self, lanes: Mapping[bytes, str]) -> None:
+        """Look at the lanes of these timers; delete timers that their guards do not know."""
+        keys = self._keys
+        self._writer.look(list(dict.fromkeys(lanes.values())))
+        reads = [get(key) for timer, lane in lanes.items() for key in (timer, keys.guard(lane))]
+        found = self._connection.read(reads)
+        for (timer, lane), left, guard in zip(lanes.items(), found[::2], found[1::2], strict=True):
+            look_at = guard_of(guard.first)[1]
+            if left.first is not None and (look_at is None or keys.look(look_at, lane) != timer):
+                revision = 0 if guard.first is None else guard.first.modified
+                self._connection.send(Txn([modified_at(keys.guard(lane), revision)], [delete(timer)]))
+
+    def _after(self, job: VersionedJob, now: float) -> Change:
+        row = job.row.seen()
+        limit = self._rules.limit_of(row)
+        if job.is_held:
+            return change_of(job, row, lifecycle.expire_or_promote(row, now, limit))
+        return change_of(job, row, lifecycle.expire(row, now, f"the claim of '{row.owner}' lost its lease", limit))
 
     def _is_timer_of(self, row: StoredJob, key: bytes) -> bool:
         return row.due is not None and self._keys.timer(row.due, row.order) == key
@@ -114,13 +152,6 @@ def is_over(job: VersionedJob, now: float) -> bool:
     if not row.is_live or row.newer is not None:
         return False
     return not job.is_held or lifecycle.is_due(row if row.claim is None else row.seen(), now)
-
-
-def _after(job: VersionedJob, now: float) -> Change:
-    row = job.row.seen()
-    if job.is_held:
-        return change_of(job, row, lifecycle.expire_or_promote(row, now))
-    return change_of(job, row, lifecycle.expire(row, now, f"the claim of '{row.owner}' lost its lease"))
 
 
 class LostLeases:

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_of, event_ops
 from jobboard.backends.etcd.job_reader import CACHE_SIZE, JobReader
-from jobboard.backends.etcd.lanes import Lanes
+from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.lane_rules import KnownRules, LaneRules
+from jobboard.backends.etcd.lanes import Lanes, LaneStep, Member, size_of_row
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, steps_between
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
-from jobboard.backends.etcd.txn import MAX_BYTES, Compare, Txn, combined, compared_in, nested, size_of
+from jobboard.backends.etcd.txn import (
+    MAX_BYTES,
+    MAX_OPS,
+    Compare,
+    Op,
+    Txn,
+    absent,
+    combined,
+    compared_in,
+    many,
+    nested,
+    put,
+    size_of,
+)
 from jobboard.backends.kv.cache import LruCache
-from jobboard.backends.kv.lanes import follow_together
-from jobboard.backends.lanes import HOLDS_SLOT
-from jobboard.backends.transition import Transition
+from jobboard.backends.lifecycle import BLOCKED
+from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
 
 #: Jobs in one transaction: each is a nested one, and the server counts what both levels list.
 MAX_JOBS = 50
+
+#: Lanes that are looked at in one transaction, and changes of jobs of one lane in one.
+_LANES_AT_ONCE, _MAX_OF_LANE = 10, 20
 
 #: Comparisons in one transaction: the nested ones may have as many operations as these leave.
 _MAX_COMPARES = 101
@@ -32,103 +48,146 @@ _MAX_COMPARES = 101
 
 @dataclass(slots=True)
 class Change:
-    """A change of a job as it was read to ``new`` (None: the job is deleted), and the events that tell of it.
+    """A change of a job as it was read to ``new`` (None: the job is deleted), and what is told of it.
 
     :param is_fenced: only if the claim that was read holds in that moment.
     :param retention: for how many seconds a completed record is shown.
-    :param lane: the lane whose slot the job gives away or wants, or in which it does not wait any more.
+    :param lane: the lane that is to be looked at then.
     """
 
     job: VersionedJob
     new: StoredJob | None
-    events: list[Event]
+    told: list[Note]
     is_fenced: bool = False
     retention: float = 0.0
     lane: str | None = None
-    #: What the job's lane adds: comparisons, and the change of the job that is admitted in the same step.
-    conditions: Sequence[Compare] = ()
-    admitted: Change | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """What subscribers are told; waiters are woken if the job's name may be claimed again."""
+        row = self.new or self.job.row
+        events = [event_of(row, note) for note in self.told]
+        claim = self.job.row.claim
+        if claim is not None and claim.is_counted and row.claim is None and events and events[-1].due is None:
+            events[-1] = replace(events[-1], due=0.0)
+        return events
 
 
 def change_of(job: VersionedJob, row: StoredJob, transition: Transition[Any], *, is_fenced: bool = False) -> Change:
     """Return the change that a transition asks for; it has changed the job as callers see it to ``row``."""
     new = job.row.after(row, transition)
-    events = [event_of(new, note) for note in transition.told]
     is_gone = any(note.kind is EventKind.PURGED for note in transition.told)
-    concerns_lane = job.row.state in HOLDS_SLOT or JobState.BLOCKED in (job.row.state, new.state)
-    lane = next((following.lane for following in transition.follow if concerns_lane), None)
-    return Change(job, None if is_gone else new, events, is_fenced, transition.retention, lane)
+    lane = next((following.lane for following in transition.follow), None)
+    return Change(job, None if is_gone else new, list(transition.told), is_fenced, transition.retention, lane)
 
 
-def _add_admitted(change: Change, admitted: StoredJob, waiting: Mapping[str, VersionedJob]) -> None:
-    """Let a change admit a job, which may be its own."""
-    transition = admission.admit(admitted, change.events[-1].at)
-    if admitted is change.new:
-        admitted.add_history(transition.history)
-        change.events += [event_of(admitted, note) for note in transition.told]
-    else:
-        change.admitted = change_of(waiting[admitted.uuid], admitted, transition)
+@dataclass(slots=True)
+class _Unit:
+    """What is written together or not at all: one change, or those of a lane with what a look makes of it then.
 
+    ``at`` are the places of the changes among those that were asked for.
+    """
 
-def _all_of(change: Change) -> tuple[Change, ...]:
-    """Return a change, and that of the job which it admits."""
-    return (change,) if change.admitted is None else (change, change.admitted)
+    at: list[int]
+    changes: list[Change]
+    lane: LaneStep | None = None
+    condition: Compare | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for change in self.changes for event in change.events]
+
+    @property
+    def waiting(self) -> set[str]:
+        """The names of the jobs that are BLOCKED then."""
+        return {change.new.name for change in self.changes if change.new is not None and change.new.state is BLOCKED}
 
 
 class JobWriter:
     """Writes changes, and remembers the jobs that this client has claimed, so that the end of a claim needs no read."""
 
-    def __init__(self, connection: Connection, leases: Leases, reader: JobReader, lanes: Lanes) -> None:
+    def __init__(
+        self, connection: Connection, leases: Leases, reader: JobReader, lanes: Lanes, rules: LaneRules
+    ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._leases = leases
         self._orders = reader.orders
         self._lanes = lanes
+        self._rules = rules
         #: The jobs that this client has claimed, as it left them.
         self.claimed: LruCache[VersionedJob] = LruCache(CACHE_SIZE)
 
     def apply(self, changes: Sequence[Change]) -> list[bool | None]:
         """Carry changes out, as many as one request can.
 
-        True for each that was carried out; False for one whose job was not as it had been read; None for one that was
-        not tried, because the request was full, a lease was gone, or another change of its lane comes first. The caller
-        decides anew on those not carried out.
+        True for each that was carried out; False for one whose job, or lane, was not as it had been read; None for one
+        that was not tried, because the request was full, or a lease was gone. The caller decides anew on those not
+        carried out.
         """
         done: list[bool | None] = [None] * len(changes)
-        turn = self._admit(changes)
-        try:
-            txns = self._txns_of([changes[at] for at in turn])
-            events = [[event for one in _all_of(changes[at]) for event in one.events] for at in turn[: len(txns)]]
-            revision, results = self._send(txns, events)
-        except LeaseNotFound:
-            self._leases.forget_all()
-            return done
-        for at, is_done in zip(turn, results, strict=False):
-            done[at] = is_done
-            for one in _all_of(changes[at]):
-                if is_done:
-                    self._remember(one.job, one.new, revision)
-                else:
-                    uuid = one.job.row.uuid
-                    self.claimed.forget(uuid)
-                    self._orders.forget(uuid)
+        for unit, is_done in self._write(self._units_of(changes)):
+            for at in unit.at:
+                done[at] = is_done
         return done
 
-    def _admit(self, changes: Sequence[Change]) -> list[int]:
-        """Add the jobs that are admitted to these changes; return the places of those that may be written at once."""
-        tied = [
-            (at, change.lane, change.new)
-            for at, change in enumerate(changes)
-            if change.lane is not None and change.new is not None
-        ]
-        lanes = self._lanes.read([lane for _, lane, _ in tied], {new.uuid for *_, new in tied})
-        put_off = {at for at, *_ in tied}
-        for at, lane, admitted in follow_together([(at, lanes[lane], new) for at, lane, new in tied]):
-            put_off.remove(at)
-            changes[at].conditions = lane.conditions()
-            if admitted is not None:
-                _add_admitted(changes[at], admitted, lane.jobs)
-        return [at for at in range(len(changes)) if at not in put_off]
+    def look(self, lanes: Sequence[str]) -> list[str]:
+        """Look at lanes, and return those that need another look at once."""
+        known, now = self._rules.known(), self._connection.now()
+        rest = list[str]()
+        for start in range(0, len(lanes), _LANES_AT_ONCE):
+            steps = self._lanes.look(known, list(lanes[start : start + _LANES_AT_ONCE]), now)
+            done = self.write_lanes(known, steps)
+            for step in steps:
+                if not done.get(step.lane, not step.is_changed) or (step.look_at is not None and step.look_at <= now):
+                    rest.append(step.lane)
+        return rest
+
+    def write_lanes(self, known: KnownRules, steps: Sequence[LaneStep]) -> dict[str, bool]:
+        """Write what looks have made of lanes; return which of those that were tried are as planned."""
+        units = [self._unit_of(known, step, [], []) for step in steps if step.is_changed]
+        return {unit.lane.lane: is_done for unit, is_done in self._write(units) if unit.lane is not None}
+
+    def _write(self, units: Sequence[_Unit]) -> list[tuple[_Unit, bool]]:
+        """Write as many units as one request can; return whether each of these could be written."""
+        try:
+            txns = self._txns_of(units)
+            revision, results = self._send(txns, units[: len(txns)])
+        except LeaseNotFound:
+            self._leases.forget_all()
+            return []
+        written = list(zip(units, results, strict=False))
+        for unit, is_done in written:
+            for change in unit.changes:
+                if is_done:
+                    self._remember(change.job, change.new, revision)
+                else:
+                    self.claimed.forget(change.job.row.uuid)
+                    self._orders.forget(change.job.row.uuid)
+            if unit.condition is not None and not is_done:
+                self._rules.doubt()
+        return written
+
+    def _units_of(self, changes: Sequence[Change]) -> list[_Unit]:
+        """Look at the lanes of jobs with ties; of one lane, no more changes are written together than a request can."""
+        units = [_Unit([at], [change]) for at, change in enumerate(changes) if change.lane is None]
+        tied = dict[str, list[int]]()
+        for at, change in enumerate(changes):
+            if change.lane is not None and len(tied.setdefault(change.lane, [])) < _MAX_OF_LANE:
+                tied[change.lane].append(at)
+        if not tied:
+            return units
+        known = self._rules.known()
+        members = {lane: [_member_of(changes[at]) for at in places] for lane, places in tied.items()}
+        room = MAX_BYTES - sum(map(_size_of, changes))
+        steps = {step.lane: step for step in self._lanes.follow(known, members, self._connection.now(), room)}
+        for lane, places in tied.items():
+            units.append(self._unit_of(known, steps.get(lane), places, [changes[at] for at in places]))
+        return units
+
+    def _unit_of(self, known: KnownRules, step: LaneStep | None, places: list[int], changes: list[Change]) -> _Unit:
+        moved = [] if step is None else [_change_of_moved(member) for member in step.moved]
+        return _Unit(places, [*changes, *moved], step, known.condition)
 
     def remember_claim(self, job: VersionedJob) -> None:
         """Keep a job that this client has just claimed."""
@@ -147,26 +206,30 @@ class JobWriter:
     def _claimed_under(self, lease: int) -> Iterable[VersionedJob]:
         return (job for job in self.claimed.values() if job.row.claim is not None and job.row.claim.lease == lease)
 
-    def _send(self, txns: Sequence[Txn], events: Sequence[Sequence[Event]]) -> tuple[int, list[bool]]:
+    def _send(self, txns: Sequence[Txn], units: Sequence[_Unit]) -> tuple[int, list[bool]]:
         """Carry out all of these in one step; if one of them can't be, then each by itself, in one request, too."""
         if not txns:
             return 0, []
-        all_events = event_ops(self._keys, [event for those in events for event in those])
-        result = self._connection.send(combined(txns, all_events))
+        keys, marks = self._keys, waits_ops(self._keys, {name for unit in units for name in unit.waiting})
+        events = [unit.events for unit in units]
+        all_events = event_ops(keys, [event for those in events for event in those])
+        result = self._connection.send(combined(txns, all_events, marks))
         if result.succeeded or len(txns) == 1:
             return result.revision, [result.succeeded] * len(txns)
-        parts = [
-            Txn(txn.compares, [*txn.then, *event_ops(self._keys, events[at], slot=at)]) for at, txn in enumerate(txns)
-        ]
-        result = self._connection.send(Txn(then=[nested(part) for part in parts]))
-        return result.revision, [answer.succeeded for answer in result.answers]
+        most = MAX_OPS - len(txns) - len(marks)
+        parts = []
+        for at, txn in enumerate(txns):
+            steps = [*txn.then, *event_ops(keys, events[at], slot=at)]
+            parts.append(Txn(txn.compares, many(steps, len(txn.compares), most=most)))
+        result = self._connection.send(Txn(then=[*map(nested, parts), *marks]))
+        return result.revision, [answer.succeeded for answer in result.answers[: len(parts)]]
 
-    def _txns_of(self, changes: Sequence[Change]) -> list[Txn]:
-        """Return one transaction for each of these changes, as many as fit one request."""
+    def _txns_of(self, units: Sequence[_Unit]) -> list[Txn]:
+        """Return one transaction for each of these units, as many as fit one request."""
         txns: list[Txn] = []
-        size, compared = 0, set[tuple[str, str]]()
-        for change in changes:
-            txn = self._txn_of(change)
+        size, compared = 0, set[tuple[str, ...]]()
+        for unit in units:
+            txn = self._txn_of(unit)
             size += size_of(txn.then)
             compared |= {compared_in(compare) for compare in txn.compares}
             if txns and (size > MAX_BYTES or len(compared) > _MAX_COMPARES):
@@ -174,18 +237,22 @@ class JobWriter:
             txns.append(txn)
         return txns
 
-    def _txn_of(self, change: Change) -> Txn:
+    def _txn_of(self, unit: _Unit) -> Txn:
         keys = self._keys
-        compares: list[Compare] = []
+        compares: list[Compare] = [] if unit.condition is None else [unit.condition]
         old: Content = {}
         new: Content = {}
-        for one in _all_of(change):
+        for one in unit.changes:
             is_complete = one.new is not None and one.new.state is JobState.COMPLETE
             lease = self._leases.for_records(one.retention, 1) if is_complete else 0
             compares += [*one.job.unchanged(keys), *(one.new.conditions if one.new is not None else ())]
             compares += one.job.still_held(keys) if one.is_fenced else ()
             old, new = old | content_of(keys, one.job.row), new | content_of(keys, one.new, lease)
-        return Txn([*compares, *change.conditions], steps_between(old, new))
+        ops = steps_between(old, new)
+        if unit.lane is not None:
+            compares += unit.lane.compares(keys)
+            ops += unit.lane.ops(keys)
+        return Txn(compares, ops)
 
     def _remember(self, job: VersionedJob, new: StoredJob | None, revision: int) -> None:
         """Remember a job as a change has left it, if it is still claimed: this client may end the claim."""
@@ -203,3 +270,23 @@ class JobWriter:
         if old.claim != new.claim:
             known.claim_revision = revision
         self.claimed.put(uuid, known)
+
+
+def _member_of(change: Change) -> Member:
+    assert change.new is not None
+    has_joined = change.new.state is BLOCKED and change.job.row.state is not BLOCKED
+    return Member(change.job, change.new, change.told, has_joined)
+
+
+def _change_of_moved(member: Member) -> Change:
+    assert member.job is not None
+    return Change(member.job, member.row, member.told)
+
+
+def _size_of(change: Change) -> int:
+    return 0 if change.new is None else size_of_row(change.new)
+
+
+def waits_ops(keys: Keys, names: Iterable[str]) -> list[Op]:
+    """Note that jobs of these names are BLOCKED, where that is not noted; each key is written by itself."""
+    return [nested(Txn([absent(keys.waits(name))], [put(keys.waits(name), b"")])) for name in sorted(names)]

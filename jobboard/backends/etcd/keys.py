@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from urllib.parse import quote, unquote
 
-from jobboard.backends.etcd.txn import Found, KeyValue
+from jobboard.backends.etcd.txn import Found
 from jobboard.states import JobState
 
 #: The last part of the key of the layout's number. A client makes it when it is opened, so it does not show that the
@@ -14,6 +15,22 @@ LAYOUT = b"layout"
 
 #: No sequence is as large as this: it is a time in microseconds, or a little more.
 MAX_SEQUENCE = 10**18
+
+#: What the last part of a lane's timer begins with; that of a job is its order.
+_LANE = b"@"
+
+_REVERSED = bytes.maketrans(b"0123456789", b"9876543210")
+
+
+class LanePart(enum.Enum):
+    """The live jobs of a lane, by what they are to its slots; ``DELAYED`` are those that were never claimed."""
+
+    BLOCKED = b"b/"
+    CLAIMABLE = b"u/"
+    CLAIMED = b"c/"
+    RETRYING = b"r/"
+    DELAYED = b"d/"
+
 
 _is_order = re.compile(rb"\d{22}(\.\d{20})?").fullmatch
 
@@ -50,6 +67,11 @@ def parts_of_order(order: bytes) -> tuple[int, float, int]:
     return 99 - int(order[:2]), int(due) / 1e6, int(sequence or due)
 
 
+def reversed_order(order: bytes) -> bytes:
+    """Return bytes that sort the other way round than orders; of those, the order again."""
+    return order.translate(_REVERSED)
+
+
 def moment_of(seconds: float) -> bytes:
     """Return a moment as a part of a key that sorts by time, to the microsecond."""
     return b"%018d" % min(max(0, round(seconds * 1_000_000)), 10**18 - 1)
@@ -79,10 +101,13 @@ class Keys:
         self.claims, self.timers, self.unique = root + b"claim/", root + b"timer/", root + b"key/"
         self.watched = root + b"watch/"
         self.sessions, self.events = self.watched + b"session/", self.watched + b"event/"
-        self.lanes, self.slots = root + b"lane/", root + b"slot/"
+        self.lanes, self.guards = root + b"lane/", root + b"guard/"
+        self.limits, self.lane_limits = root + b"limit/", root + b"limits"
         self.sequence = root + b"sequence"
         self.layout = root + LAYOUT
         self.paused, self.paused_board = root + b"paused/", root + b"paused/board"
+        self.limited, self.paused_names = self.paused + b"limit/", self.paused + b"name/"
+        self.waiting, self.running = self.paused + b"waiting/", root + b"running/"
         self.entities, self.books, self.entries = root + b"entity/", root + b"book/", root + b"entry/"
         self.schedules, self.due = root + b"schedule/", root + b"due/"
 
@@ -116,13 +141,51 @@ class Keys:
         """Holds the order of the live job that has this key."""
         return self.unique + encoded(name) + b"/" + encoded(key)
 
+    # -- lanes and limits ----------------------------------------------------------------------------------------------
+
     def lane(self, lane: str) -> bytes:
-        """The queue of the BLOCKED jobs of a lane."""
+        """What the keys of a lane's live jobs begin with."""
         return self.lanes + encoded(lane) + b"/"
 
-    def slot(self, lane: str) -> bytes:
-        """Holds the uuid of the job of a lane that is unclaimed or claimed; exists while there is one."""
-        return self.slots + encoded(lane)
+    def in_lane(self, lane: str, part: LanePart, order: bytes = b"") -> bytes:
+        """Where a job stands in its lane; the claimable ones stand there in reverse, since the last is withdrawn first.
+
+        etcd reads a range from its beginning.
+        """
+        return self.lane(lane) + part.value + (reversed_order(order) if part is LanePart.CLAIMABLE else order)
+
+    def lane_of(self, key: bytes) -> str:
+        """Return the lane that a key below ``lanes`` belongs to."""
+        return decoded(key[len(self.lanes) :].partition(b"/")[0])
+
+    def guard(self, lane: str) -> bytes:
+        """Rewritten by each step that changes which jobs of a limited lane hold its slots, or wait."""
+        return self.guards + encoded(lane)
+
+    def look(self, moment: float, lane: str) -> bytes:
+        """A moment at which a lane is to be looked at: a timer."""
+        return self.timers + moment_of(moment) + b"/" + _LANE + encoded(lane)
+
+    def looked_at(self, timer: bytes) -> str | None:
+        """Return the lane that a timer is of; None if it is that of a job."""
+        part = timer.rpartition(b"/")[2]
+        return decoded(part[len(_LANE) :]) if part.startswith(_LANE) else None
+
+    def limit(self, scope: str, pattern: str) -> bytes:
+        """Holds a limit."""
+        return self.limits + scope.encode() + b"/" + encoded(pattern)
+
+    def limited_name(self, name: str) -> bytes:
+        """What the key that tells claims of the limit of a name begins with; the number ends it."""
+        return self.limited + encoded(name) + b"/"
+
+    def running_of(self, name: str) -> bytes:
+        """What the keys of the claimed jobs of a limited name begin with."""
+        return self.running + encoded(name) + b"/"
+
+    def waits(self, name: str) -> bytes:
+        """Exists while jobs of a name are BLOCKED, and perhaps some time longer."""
+        return self.waiting + encoded(name)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -147,15 +210,7 @@ class Keys:
         return self.events + b"%03d" % slot
 
     def pause(self, name: str | None) -> bytes:
-        return self.paused_board if name is None else self.paused + b"name/" + encoded(name)
-
-    def paused_names(self, paused: Found) -> frozenset[str | None]:
-        """Return the paused names, and None among them if the whole board is paused."""
-        return frozenset(map(self.paused_name, paused.kvs))
-
-    def paused_name(self, pause: KeyValue) -> str | None:
-        """Return what a key pauses; None: the whole board."""
-        return None if pause.key == self.paused_board else decoded(pause.last_part)
+        return self.paused_board if name is None else self.paused_names + encoded(name)
 
     def entity(self, kind: str, name: str) -> bytes:
         return self.entities + encoded(kind) + b"/" + encoded(name)

@@ -1,60 +1,288 @@
-"""Reads lanes: which job holds the slot of each, and which ones wait for it."""
+"""Looks at lanes: what a step makes of them, beside the changes of its own jobs.
+
+Each step that changes who holds the slots of a limited lane, or waits for one, rewrites the lane's guard, on condition
+that the guard is as it was when the lane was read: so the lane is, too. A claim takes no slot, and writes no guard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import JobReader
-from jobboard.backends.etcd.keys import MAX_SEQUENCE, Keys, order_of
-from jobboard.backends.etcd.layout import VersionedJob
+from jobboard.backends.etcd.keys import MAX_SEQUENCE, Keys, LanePart, is_order, order_of, reversed_order
+from jobboard.backends.etcd.lane_rules import KnownRules
+from jobboard.backends.etcd.layout import VersionedJob, member_at, part_of
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
+    MAX_BYTES,
     Compare,
     Found,
     KeyValue,
+    Op,
     Txn,
-    after,
+    count_prefix,
     delete,
     get,
-    kvs_of,
     modified_at,
-    none_between,
-    present,
+    put,
     scan_prefix,
 )
-from jobboard.backends.kv.lanes import Lane
-from jobboard.backends.lifecycle import BLOCKED
+from jobboard.backends.kv.codec import NUMBER, NUMBER_OR_NONE, items_of, pack
+from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
+from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
+from jobboard.backends.limits import LaneLimit
+from jobboard.backends.transition import Note, Transition
+
+#: How many jobs one look withdraws at most: each takes two comparisons.
+MAX_WITHDRAWN = 25
+
+#: Bytes that one job may have beyond what a request should hold: a look at a lane can move even the largest.
+_MAX_RECORD = 300_000
+
+#: How often a look is planned anew at most, since a job can't be moved; the next look goes on.
+_MAX_PLANS = 5
 
 
-class VersionedLane(Lane[StoredJob]):
-    """A lane, and what must hold when the step is written that it was read for.
+@dataclass(slots=True)
+class Member:
+    """A job of a lane that a step changes: as it was read (None: it is new), as it is then, and what is told of it.
 
-    :ivar jobs: the jobs of ``blocked`` as they were read, by uuid.
-    :ivar has_newer: whether a job waits that only later versions can read, and admit.
+    ``has_joined``: it did not wait for its lane before this step.
     """
 
-    has_newer = False
+    job: VersionedJob | None
+    row: StoredJob
+    told: list[Note]
+    has_joined: bool = False
 
-    def __init__(self, keys: Keys, lane: str, slot: KeyValue | None, waiting: Iterable[VersionedJob]) -> None:
-        self.jobs = {job.row.uuid: job for job in waiting}
-        self._slot, self._queue = keys.slot(lane), keys.lane(lane)
-        self._places = [self._queue + job.order for job in self.jobs.values()]
-        self._revision = 0 if slot is None else slot.modified
-        holder = None if slot is None else slot.value.decode(errors="replace")
-        super().__init__(holder, [job.row.seen() for job in self.jobs.values()], _rank)
+    def take(self, transition: Transition[None]) -> None:
+        """Add what the lane makes of it."""
+        self.row.add_history(transition.history)
+        self.told += transition.told
 
-    def conditions(self) -> list[Compare]:
-        """Hold if each job that was admitted is still the next one, and no job joins a lane whose slot is free."""
-        if not self.looks:
-            return [present(self._slot)] if self.is_joined else []
-        compares, start = [modified_at(self._slot, self._revision)], self._queue
-        if self.has_newer:
-            return compares
-        for end in [*self._places, after(self._queue)][: self.looks]:
-            compares.append(none_between(start, end))
-            start = end + b"\0"
-        return compares
+
+@dataclass(slots=True)
+class LaneStep:
+    """A limited lane as it was read, and as a step leaves it.
+
+    ``last`` are the last claimable jobs, the last one first, and ``blocked`` the first that wait, both as far as their
+    keys tell. ``before`` is what the guard held: the moment that its rate has come to, and that of the next look.
+    """
+
+    lane: str
+    limit: LaneLimit
+    revision: int
+    before: tuple[float, float | None]
+    counts: dict[LanePart, int]
+    last: list[StoredJob]
+    blocked: list[StoredJob]
+    places: dict[str, KeyValue]
+    members: dict[str, Member] = field(default_factory=dict)
+    moved: list[Member] = field(default_factory=list)
+    next_at: float = 0.0
+    look_at: float | None = None
+    is_cut: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it must be written, if no job of the step belongs to it."""
+        return bool(self.moved) or (self.next_at, self.look_at) != self.before
+
+    def compares(self, keys: Keys) -> list[Compare]:
+        """Hold if the lane is as it was read."""
+        return [modified_at(keys.guard(self.lane), self.revision)]
+
+    def ops(self, keys: Keys) -> list[Op]:
+        """Rewrite the guard, and the timer of the next look; a lane without jobs needs no guard."""
+        ops, (_, before) = list[Op](), self.before
+        if before is not None and before != self.look_at:
+            ops.append(delete(keys.look(before, self.lane)))
+        if self.look_at is not None:
+            ops.append(put(keys.look(self.look_at, self.lane), b""))
+        if self.look_at is None and not (is_limited(self.limit) and any(self.counts.values())):
+            return [*ops, delete(keys.guard(self.lane))] if self.revision else ops
+        return [*ops, put(keys.guard(self.lane), pack([self.next_at, self.look_at]))]
+
+
+Planner: TypeAlias = Callable[[LaneStep, float], LanePlan[StoredJob]]
+
+
+def is_limited(limit: LaneLimit) -> bool:
+    """Whether jobs may have to wait for a lane."""
+    return limit.running is not None or limit.rate is not None
+
+
+class Lanes:
+    """Reads lanes in one request, and in another one the jobs that are moved."""
+
+    def __init__(self, connection: Connection, reader: JobReader) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._reader = reader
+
+    def follow(
+        self, known: KnownRules, changed: Mapping[str, Sequence[Member]], now: float, room: int = MAX_BYTES
+    ) -> list[LaneStep]:
+        """Look at the lanes of the jobs that a step has changed; return those that have a limit.
+
+        :param room: how many bytes the jobs may have that are moved, too; those of the lanes that are too many wait
+            for the next look.
+        """
+        limited = dict[str, LaneLimit]()
+        for lane, members in changed.items():
+            limit = known.rules.of_lane(lane)
+            if is_limited(limit):
+                limited[lane] = limit
+                continue
+            for member in members:
+                # Those that waited under a limit that is removed are left to whoever has removed it.
+                if member.row.state is BLOCKED and member.has_joined:
+                    admission.admit_at_once(member.row)
+        steps = self._read(limited, {lane: len(changed[lane]) + 1 for lane in limited})
+        for step in steps:
+            _enter(step, changed[step.lane])
+        self._plan(steps, now, room)
+        for step in steps:
+            for member in step.members.values():
+                if member.row.state is BLOCKED and member.has_joined:
+                    member.take(admission.wait_for_lane(member.row, now))
+        return steps
+
+    def look(self, known: KnownRules, lanes: Sequence[str], now: float) -> list[LaneStep]:
+        """Look at lanes, whatever their limits; return how each is then."""
+        steps = self._read({lane: known.rules.of_lane(lane) for lane in lanes}, {})
+        self._plan(steps, now, MAX_BYTES + _MAX_RECORD)
+        return steps
+
+    def exchange(
+        self,
+        known: KnownRules,
+        asked: Mapping[str, Sequence[StoredJob]],
+        can_claim: Callable[[str], bool],
+        most: int,
+        now: float,
+    ) -> list[LaneStep]:
+        """Let up to ``most`` BLOCKED jobs have the slots of claimable ones that can't be claimed; return those lanes.
+
+        :param asked: the jobs that may be admitted, by lane, as far as their keys tell.
+        :param can_claim: whether somebody who asks can claim jobs of a name.
+        """
+        steps = self._read({lane: known.rules.of_lane(lane) for lane in asked}, {})
+        for step in steps:
+            stuck = [row for row in step.last if not can_claim(row.name)]
+            pairs = list(zip(stuck, asked[step.lane], strict=False))[:most]
+            most -= len(pairs)
+            step.last, step.blocked = [row for row, _ in pairs], [row for _, row in pairs]
+        self._plan(steps, now, MAX_BYTES, _pairs_of)
+        return [step for step in steps if step.moved]
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _read(self, limits: Mapping[str, LaneLimit], counts: Mapping[str, int]) -> list[LaneStep]:
+        """Read lanes, and as many of the jobs that may be moved, in one request."""
+        if not limits:
+            return []
+        ops = [op for lane in limits for op in self._reads_of(lane, counts.get(lane, MAX_MOVES))]
+        found = self._connection.read(ops)
+        parts = len(ops) // len(limits)
+        return [
+            self._step(lane, limit, found[at * parts : (at + 1) * parts])
+            for at, (lane, limit) in enumerate(limits.items())
+        ]
+
+    def _reads_of(self, lane: str, count: int) -> list[Op]:
+        keys = self._keys
+        return [
+            get(keys.guard(lane)),
+            *(count_prefix(keys.in_lane(lane, part)) for part in (LanePart.CLAIMED, LanePart.RETRYING)),
+            scan_prefix(keys.in_lane(lane, LanePart.CLAIMABLE), min(count, MAX_WITHDRAWN)),
+            scan_prefix(keys.in_lane(lane, LanePart.BLOCKED), min(count, MAX_MOVES) + 1),
+        ]
+
+    def _step(self, lane: str, limit: LaneLimit, found: Sequence[Found]) -> LaneStep:
+        guard, claimed, retrying, claimable, blocked = found
+        counts = {
+            LanePart.CLAIMED: claimed.total,
+            LanePart.RETRYING: retrying.total,
+            LanePart.CLAIMABLE: claimable.total,
+            LanePart.BLOCKED: blocked.total,
+        }
+        last, waiting = self._members(claimable, is_reversed=True), self._members(blocked, is_reversed=False)
+        places = {row.uuid: kv for row, kv in (*last, *waiting)}
+        revision = 0 if guard.first is None else guard.first.modified
+        before = guard_of(guard.first)
+        return LaneStep(
+            lane, limit, revision, before, counts, [row for row, _ in last], [row for row, _ in waiting], places
+        )
+
+    def _members(self, found: Found, *, is_reversed: bool) -> list[tuple[StoredJob, KeyValue]]:
+        """Return the jobs at these keys of a lane; delete keys that are of none."""
+        members = []
+        for kv in found.kvs:
+            order = reversed_order(kv.last_part) if is_reversed else kv.last_part
+            if is_order(order):
+                members.append((member_at(order, kv.value), kv))
+            else:
+                self._drop(kv)
+        return members
+
+    def _drop(self, kv: KeyValue) -> None:
+        """Delete a place of no job, unless another client has just written it: then the comparison fails."""
+        self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
+
+    # -- plans ---------------------------------------------------------------------------------------------------------
+
+    def _plan(self, steps: Sequence[LaneStep], now: float, room: int, planned: Planner | None = None) -> None:
+        """Plan looks, and carry them out on the jobs, of which those are read that the step does not change anyway."""
+        planned = planned or _planned
+        rest = list(steps)
+        for _ in range(_MAX_PLANS):
+            plans = [(step, planned(step, now)) for step in rest]
+            unread = [(step, row) for step, moves in plans for row in _moved(moves) if row.uuid not in step.members]
+            jobs = self._reader.read_at([row.order for _, row in unread]) if unread else []
+            again = set[str]()
+            for (step, row), job in zip(unread, jobs, strict=True):
+                if job is None or not _is_as_listed(job, row, step.lane):
+                    self._leave_out(step, row, job)
+                    again.add(step.lane)
+                elif step.lane not in again and (room := room - size_of_row(job.row)) < 0:
+                    _cut(step, row)
+                    again.add(step.lane)
+                else:
+                    step.members[row.uuid] = Member(job, job.row.seen(), [])
+            for step, moves in plans:
+                if step.lane not in again:
+                    _carry_out(step, moves, now)
+            rest = [step for step, _ in plans if step.lane in again]
+            if not rest:
+                return
+        for step in rest:
+            step.next_at, step.look_at = step.before[0], now
+
+    def _leave_out(self, step: LaneStep, row: StoredJob, job: VersionedJob | None) -> None:
+        """Plan without a job that can't be moved; delete its place if no job, or another one, has it."""
+        if row in step.blocked:
+            step.counts[LanePart.BLOCKED] -= 1
+        step.last = [one for one in step.last if one is not row]
+        step.blocked = [one for one in step.blocked if one is not row]
+        place = step.places.get(row.uuid)
+        if place is not None and (job is None or job.row.newer is None):
+            self._drop(place)
+
+
+def guard_of(kv: KeyValue | None) -> tuple[float, float | None]:
+    """Return the moment that a lane's rate has come to, and that of its next look; a look mends what can't be read."""
+    if kv is None:
+        return 0.0, None
+    try:
+        (next_at, look_at), _ = items_of(kv.value, (NUMBER, NUMBER_OR_NONE))
+    except ValueError:
+        return 0.0, None
+    return next_at, look_at
 
 
 def _rank(row: StoredJob) -> bytes:
@@ -62,49 +290,95 @@ def _rank(row: StoredJob) -> bytes:
     return order_of(row.priority, row.place, row.sequence or MAX_SEQUENCE)
 
 
-class Lanes:
-    """Reads lanes in one request, and in another one the jobs that may be admitted."""
+def _enter(step: LaneStep, members: Sequence[Member]) -> None:
+    """Let a lane be as these changes of its jobs leave it."""
+    gone = {member.row.uuid for member in members}
+    step.last = [row for row in step.last if row.uuid not in gone]
+    step.blocked = [row for row in step.blocked if row.uuid not in gone]
+    for member in members:
+        step.members[member.row.uuid] = member
+        job, row = member.job, member.row
+        if job is not None and job.row.is_live:
+            _count(step, part_of(job.row), -1)
+        if row.is_live:
+            _count(step, part_of(row), 1)
+            if row.state is BLOCKED:
+                step.blocked.append(row)
+            elif row.state is UNCLAIMED and row.claim is None:
+                step.last.append(row)
+    step.blocked.sort(key=_rank)
+    step.last.sort(key=_rank, reverse=True)
 
-    def __init__(self, connection: Connection, reader: JobReader) -> None:
-        self._connection = connection
-        self._keys = connection.keys
-        self._reader = reader
 
-    def read(self, lanes: Iterable[str], leaving: Collection[str], count: int = 1) -> dict[str, VersionedLane]:
-        """Read lanes, each with the first ``count`` jobs that wait for it if its slot is free, or may be.
+def _count(step: LaneStep, part: LanePart, change: int) -> None:
+    if part in step.counts:
+        step.counts[part] += change
 
-        :param leaving: the jobs that may give their slots away.
-        """
-        keys, names = self._keys, list(dict.fromkeys(lanes))
-        if not names:
-            return {}
-        slots = [get(keys.slot(lane)) for lane in names]
-        found = self._connection.read([*slots, *(scan_prefix(keys.lane(lane), count) for lane in names)])
-        held = {lane: slot.first for lane, slot in zip(names, found, strict=False)}
-        queues = dict(zip(names, found[len(names) :], strict=True))
-        free = {
-            lane: queue
-            for lane, queue in queues.items()
-            if (slot := held[lane]) is None or slot.value.decode(errors="replace") in leaving
-        }
-        jobs = self._jobs_at(free)
-        read = {}
-        for lane in names:
-            waiting = [jobs[kv] for kv in queues[lane].kvs if kv in jobs]
-            read[lane] = VersionedLane(keys, lane, held[lane], [job for job in waiting if job.row.newer is None])
-            read[lane].has_newer = any(job.row.newer is not None for job in waiting)
-        return read
 
-    def _jobs_at(self, queues: Mapping[str, Found]) -> dict[KeyValue, VersionedJob]:
-        """Return the jobs that wait at the places in these queues; delete the places of other jobs."""
-        places = kvs_of(queues.values())
-        if not places:
-            return {}
-        waiting = {}
-        for kv, job in zip(places, self._reader.read_at([kv.last_part for kv in places]), strict=True):
-            if job is not None and (job.row.state is BLOCKED or job.row.newer is not None):
-                waiting[kv] = job
-            else:
-                # Unless another client has just written it: then the comparison fails.
-                self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
-        return waiting
+def _planned(step: LaneStep, now: float) -> LanePlan[StoredJob]:
+    counts, limit = step.counts, step.limit
+    held = counts[LanePart.CLAIMED] + (counts[LanePart.RETRYING] if limit.is_strict else 0)
+    moves = plan(LaneView(held, counts[LanePart.CLAIMABLE], step.last, step.blocked, step.before[0]), limit, now)
+    if len(moves.admit) == len(step.blocked) < counts[LanePart.BLOCKED]:
+        # There may be room for jobs that were not read.
+        moves.look_at = now
+    return moves
+
+
+def _pairs_of(step: LaneStep, _now: float) -> LanePlan[StoredJob]:
+    """Plan an exchange: as many of the one kind as of the other."""
+    pairs = list(zip(step.last, step.blocked, strict=False))
+    return LanePlan([row for row, _ in pairs], [row for _, row in pairs], *step.before)
+
+
+def _moved(moves: LanePlan[StoredJob]) -> list[StoredJob]:
+    return [*moves.withdraw, *moves.admit]
+
+
+def _is_as_listed(job: VersionedJob, row: StoredJob, lane: str) -> bool:
+    """Whether a job can be moved as the key in its lane says."""
+    found = job.row
+    return (
+        found.newer is None
+        and found.ties is not None
+        and found.ties.lane == lane
+        and found.uuid == row.uuid
+        and (found.state is BLOCKED or (found.state is UNCLAIMED and found.claim is None))
+    )
+
+
+def _cut(step: LaneStep, row: StoredJob) -> None:
+    """Plan without a job that is too large to be moved in this step, and those behind it."""
+    for rows in (step.last, step.blocked):
+        for at, one in enumerate(rows):
+            if one is row:
+                # The first one fits any request that holds nothing else.
+                del rows[at:]
+                step.is_cut = True
+                break
+
+
+def size_of_row(row: StoredJob) -> int:
+    """Return about how many bytes the keys of a job are."""
+    return len(row.body) + len(row.checkpoint or b"") + len(row.last_error or "") + 3000
+
+
+def _carry_out(step: LaneStep, moves: LanePlan[StoredJob], now: float) -> None:
+    """Carry out a plan on the jobs of a lane, and note what its guard holds then."""
+    for row in moves.withdraw:
+        member = step.members[row.uuid]
+        member.take(admission.withdraw(member.row, now))
+    for row in moves.admit:
+        member = step.members[row.uuid]
+        if member.has_joined:
+            admission.admit_at_once(member.row)
+        else:
+            member.take(admission.admit(member.row, now))
+    step.moved = [member for row in _moved(moves) if (member := step.members[row.uuid]).row is not row]
+    change = len(moves.admit) - len(moves.withdraw)
+    step.counts[LanePart.CLAIMABLE] += change
+    step.counts[LanePart.BLOCKED] -= change
+    step.next_at, step.look_at = moves.next_at, now if step.is_cut else moves.look_at
+    if step.look_at is None and step.limit.rate is not None and step.next_at > now and not any(step.counts.values()):
+        # Its guard is kept until the rate has nothing to remember.
+        step.look_at = step.next_at

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobboard.backends.etcd.keys import Keys
+from jobboard.backends.etcd.keys import Keys, LanePart, parts_of_order
 from jobboard.backends.etcd.stored import StoredJob, hint_of
 from jobboard.backends.etcd.txn import Compare, Op, delete, modified_at, present, put
+from jobboard.backends.kv.codec import TEXT, WHOLE, items_of, pack
 from jobboard.states import JobState
 
 #: Key -> its value, and the lease that it is under (0: none).
@@ -34,7 +35,8 @@ class VersionedJob:
         if self.row.claim is not None:
             return [claim]
         record = modified_at(self.record, self.record_revision)
-        return [record, claim] if self.row.is_live else [record]
+        # What is BLOCKED can't be claimed before its record is written.
+        return [record, claim] if self.row.is_live and self.row.state is not JobState.BLOCKED else [record]
 
     def still_held(self, keys: Keys) -> tuple[Compare, ...]:
         """Hold if the lease of its claim exists."""
@@ -79,6 +81,8 @@ def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[byt
     place = {keys.queue(row.name, row.state) + order: hint} if row.claim is None else {}
     if row.claim is not None:
         place[keys.claim(order)] = (row.claim.packed(), 0)
+        if row.claim.is_counted:
+            place[keys.running_of(row.name) + order] = (b"", 0)
     elif row.state is JobState.UNCLAIMED:
         place[keys.ready(order)] = hint
     if row.due is not None:
@@ -88,11 +92,39 @@ def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[byt
 
 def _lane_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
     """Return the key of a live job in its lane."""
-    if row.ties is None or row.state is JobState.DELAYED:
+    if row.ties is None:
         return {}
-    if row.state is JobState.BLOCKED:
-        return {keys.lane(row.ties.lane) + order: (b"", 0)}
-    return {keys.slot(row.ties.lane): (row.uuid.encode(), 0)}
+    part = part_of(row)
+    return {keys.in_lane(row.ties.lane, part, order): (member_of(row) if part in _MOVABLE else b"", 0)}
+
+
+#: The jobs of a lane that a look may admit or withdraw.
+_MOVABLE = (LanePart.BLOCKED, LanePart.CLAIMABLE)
+
+
+def part_of(row: StoredJob) -> LanePart:
+    """Return what a live job is to the slots of its lane."""
+    if row.claim is not None:
+        return LanePart.CLAIMED
+    if row.state is JobState.DELAYED:
+        return LanePart.RETRYING if row.token else LanePart.DELAYED
+    return LanePart.BLOCKED if row.state is JobState.BLOCKED else LanePart.CLAIMABLE
+
+
+def member_of(row: StoredJob) -> bytes:
+    """Return what a lane stores of a job that a look may move."""
+    return pack([row.uuid, row.name, row.token])
+
+
+def member_at(order: bytes, value: bytes) -> StoredJob:
+    """Return a job of a lane as far as its key there tells."""
+    priority, place, sequence = parts_of_order(order)
+    try:
+        (uuid, name, token), _ = items_of(value, (TEXT, TEXT, WHOLE))
+    except ValueError:
+        # The look that moves it reads the job itself.
+        uuid, name, token = "", "", 0
+    return StoredJob(uuid, name, priority, sequence, 0.0, b"", token=token, place=place)
 
 
 def steps_between(old: Content, new: Content) -> list[Op]:

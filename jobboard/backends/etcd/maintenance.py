@@ -6,11 +6,14 @@ from jobboard.backends import roles
 from jobboard.backends.etcd.audit import Audit
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
+from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.participants import Participants
-from jobboard.backends.etcd.txn import Txn, absent, delete, present, put, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, Txn, absent, delete, get, kvs_of, present, put, scan_prefix
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, NUMBER, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.rows import Pause
+from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind
 from jobboard.text import shortened
 from jobboard.validation import moment
@@ -19,11 +22,12 @@ from jobboard.validation import moment
 class Maintenance(roles.Maintenance):
     """Pauses are keys: every claim compares that the one of its pause is not there."""
 
-    def __init__(self, connection: Connection, participants: Participants, audit: Audit) -> None:
+    def __init__(self, connection: Connection, participants: Participants, audit: Audit, limits: Limits) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._participants = participants
         self._audit = audit
+        self._limits = limits
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         key, now = self._keys.pause(name), self._connection.now()
@@ -37,14 +41,21 @@ class Maintenance(roles.Maintenance):
         self._connection.send(Txn([present(key)], [delete(key), *event_ops(self._keys, [event])]))
 
     def paused(self) -> frozenset[str | None]:
-        (found,) = self._connection.read([scan_prefix(self._keys.paused, keys_only=True)])
-        return self._keys.paused_names(found)
+        return frozenset(self._paused_name(kv) for kv in self._pauses(keys_only=True))
 
     def pauses(self) -> list[Pause]:
-        (found,) = self._connection.read([scan_prefix(self._keys.paused)])
-        return [_pause_of(self._keys.paused_name(kv), kv.value) for kv in found.kvs]
+        return [_pause_of(self._paused_name(kv), kv.value) for kv in self._pauses()]
+
+    def _pauses(self, *, keys_only: bool = False) -> list[KeyValue]:
+        keys = self._keys
+        board = get(keys.paused_board, keys_only=keys_only)
+        return kvs_of(self._connection.read([board, scan_prefix(keys.paused_names, keys_only=keys_only)]))
+
+    def _paused_name(self, pause: KeyValue) -> str | None:
+        return None if pause.key == self._keys.paused_board else decoded(pause.last_part)
 
     def tidy(self, limit: int) -> int:
+        sweep(self._limits, self._limits.all())
         return self._participants.tidy(limit)
 
     def holders(self) -> list[Holder]:

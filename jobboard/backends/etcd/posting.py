@@ -7,13 +7,15 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jobboard.backends import admission, lifecycle
+from jobboard.backends import lifecycle
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
+from jobboard.backends.etcd.job_writer import waits_ops
 from jobboard.backends.etcd.keys import MAX_SEQUENCE
-from jobboard.backends.etcd.lanes import Lanes, VersionedLane
+from jobboard.backends.etcd.lane_rules import LaneRules
+from jobboard.backends.etcd.lanes import Lanes, LaneStep, Member, size_of_row
 from jobboard.backends.etcd.layout import VersionedJob, content_of, steps_between
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
@@ -35,12 +37,13 @@ from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.backends.transition import Note
 from jobboard.events import HISTORY_LENGTH
+from jobboard.states import JobState
 
 #: How many postings one transaction holds at most, because of their comparisons.
 MAX_POSTINGS = 50
 
 #: The same for postings with ties, since each may lead to comparisons of its lane and of the job that is admitted.
-_MAX_TIED = 15
+_MAX_TIED = 20
 
 
 @dataclass(slots=True)
@@ -52,22 +55,16 @@ class Existing:
     by_key: dict[tuple[str, str], VersionedJob] = field(default_factory=dict)
     #: Keys that name no live job any more, as they are stored.
     orphans: dict[tuple[str, str], KeyValue] = field(default_factory=dict)
-    #: The lanes of its jobs, as the last plan leaves them.
-    lanes: dict[str, VersionedLane] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Step:
-    """What to do for one posting: ``row`` is the job that it leads to, ``before`` that job as read, if it changes.
-
-    ``follow``: what to do for the job that is admitted then.
-    """
+    """What to do for one posting: ``row`` is the job that it leads to, ``before`` that job as read, if it changes."""
 
     outcome: PostOutcome
     row: StoredJob
     before: VersionedJob | None = None
-    told: tuple[Note, ...] = ()
-    follow: tuple[Step, ...] = ()
+    told: list[Note] = field(default_factory=list)
 
 
 class Plan:
@@ -75,14 +72,10 @@ class Plan:
 
     def __init__(self, existing: Existing, now: float, latest: float) -> None:
         self._now, self._slack = now, latest - now
-        self._lanes = existing.lanes
         self._before = {job.row.uuid: job for job in [*existing.by_uuid.values(), *existing.by_key.values()]}
         seen = {uuid: job.row.seen() for uuid, job in self._before.items()}
         by_uuid = {uuid: seen[job.row.uuid] for uuid, job in existing.by_uuid.items()}
         by_key = {key: seen[job.row.uuid] for key, job in existing.by_key.items()}
-        for lane in self._lanes.values():
-            lane.blocked = [seen.get(row.uuid, row) for row in lane.blocked]
-            self._before = lane.jobs | self._before
         self._plan = PostingPlan(by_uuid.get, by_key.get, self._draft)
 
     def _draft(self, new: NewJob) -> StoredJob:
@@ -102,33 +95,21 @@ class Plan:
         else:
             return Step(outcome, row)
         row.add_history(transition.history)
-        step = Step(outcome, row, before, transition.told)
-        for following in transition.follow:
-            self._admit(following.lane, step)
-        return step
-
-    def _admit(self, lane: str, step: Step) -> None:
-        """Let the next job of a lane have its slot, if the job of this step leaves it or finds it free."""
-        admitted = self._lanes[lane].follow(step.row)
-        if admitted is None:
-            return
-        transition = admission.admit(admitted, self._now)
-        admitted.add_history(transition.history)
-        if admitted is step.row:
-            step.told += transition.told
-        else:
-            step.follow = (Step(PostOutcome.SAME, admitted, self._before.pop(admitted.uuid, None), transition.told),)
+        return Step(outcome, row, before, list(transition.told))
 
 
 class Posting:
     """Posts without reading first; reads what is on the board only if that fails."""
 
-    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry, lanes: Lanes) -> None:
+    def __init__(
+        self, connection: Connection, reader: JobReader, expiry: Expiry, lanes: Lanes, rules: LaneRules
+    ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
         self._lanes = lanes
+        self._rules = rules
         self._last_sequence = 0
         self._sequence_lock = threading.Lock()
 
@@ -137,7 +118,7 @@ class Posting:
         if len(parts) > 1:
             # Too large for one transaction: post nothing if a key is taken already.
             steps = self.plan(rows, self.existing(rows), self._connection.now())
-            if any(step.outcome is PostOutcome.TAKEN for step in steps):
+            if any(step.outcome.refuses_batch for step in steps):
                 return _posted(steps)
         return [posted for part in parts for posted in self._post(part)]
 
@@ -148,7 +129,7 @@ class Posting:
         while True:
             now = self._connection.now()
             steps = self.plan(rows, existing, now)
-            if any(step.outcome is PostOutcome.TAKEN for step in steps):
+            if any(step.outcome.refuses_batch for step in steps):
                 if existing.is_read:
                     return _posted(steps)
             elif self._write(steps, existing, now, tries):
@@ -158,11 +139,7 @@ class Posting:
             deadline.check("others post under the same keys")
 
     def plan(self, rows: Sequence[NewJob], existing: Existing, now: float) -> list[Step]:
-        """Plan each posting of a batch; reads the lanes of its jobs, if they have any."""
-        holders = [job.row for job in existing.by_key.values() if job.row.ties is not None]
-        ties = [*(new.ties for new in rows), *(row.ties for row in holders)]
-        lanes = [each.lane for each in ties if each is not None]
-        existing.lanes = self._lanes.read(lanes, {row.uuid for row in holders}, max(1, len(holders)))
+        """Plan each posting of a batch."""
         plan = Plan(existing, now, self._connection.latest())
         return [plan.step(new) for new in rows]
 
@@ -173,15 +150,17 @@ class Posting:
             return True
         if not self.send(txn).succeeded:
             return False
-        for step in _all_of(steps):
+        for step in steps:
             self._reader.orders.put(step.row.uuid, step.row.order)
         return True
 
     def send(self, txn: Txn) -> TxnResult:
         """Send a transaction of postings, however many operations it has."""
-        txn.then = many(txn.then, len(txn.compares))
+        txn.then = many(txn.then, len(txn.compares), len(txn.apart))
         result = self._connection.send(txn)
         self._learn_sequence(result)
+        if not result.succeeded:
+            self._rules.note_failure(txn.compares)
         return result
 
     def txn_of(self, steps: Sequence[Step], existing: Existing, now: float, tries: int) -> Txn:
@@ -195,7 +174,8 @@ class Posting:
             txn.compares.append(less(keys.sequence, number))
             txn.then.append(put(keys.sequence, number))
         old, after = dict[bytes, tuple[bytes, int]](), dict[bytes, tuple[bytes, int]]()
-        for step in _all_of(steps):
+        lanes = self._follow(txn, steps, now)
+        for step in steps:
             if step.outcome is PostOutcome.POSTED:
                 txn.compares += self._compares_of(step.row, existing)
             elif step.before is not None:
@@ -204,10 +184,37 @@ class Posting:
             else:
                 continue
             after |= content_of(keys, step.row)
-        txn.compares += [compare for lane in existing.lanes.values() for compare in lane.conditions()]
+        moved = [member for lane in lanes for member in lane.moved]
+        for member in moved:
+            if member.job is not None:
+                txn.compares += member.job.unchanged(keys)
+                old |= content_of(keys, member.job.row)
+                after |= content_of(keys, member.row)
         txn.then += steps_between(old, after)
-        txn.then += event_ops(keys, [event_of(step.row, note) for step in _all_of(steps) for note in step.told])
+        txn.then += [op for lane in lanes for op in lane.ops(keys)]
+        changed = [(step.row, step.told) for step in steps] + [(member.row, member.told) for member in moved]
+        txn.apart += waits_ops(keys, {row.name for row, told in changed if told and row.state is JobState.BLOCKED})
+        txn.then += event_ops(keys, [event_of(row, note) for row, told in changed for note in told])
         return txn
+
+    def _follow(self, txn: Txn, steps: Sequence[Step], now: float) -> list[LaneStep]:
+        """Look at the lanes of a batch, once all of its jobs are changed; the transaction holds only if they are so."""
+        tied = dict[str, dict[str, Member]]()
+        for step in steps:
+            if step.told and step.row.ties is not None:
+                of_lane, row = tied.setdefault(step.row.ties.lane, {}), step.row
+                earlier = of_lane.get(row.uuid)
+                before = step.before if earlier is None else earlier.job
+                of_lane[row.uuid] = Member(before, row, step.told, row.state is JobState.BLOCKED)
+        if not tied:
+            return []
+        known = self._rules.known()
+        room = MAX_BYTES - sum(size_of_row(step.row) for step in steps)
+        members = {lane: list(each.values()) for lane, each in tied.items()}
+        lanes = self._lanes.follow(known, members, now, room)
+        txn.compares.append(known.condition)
+        txn.compares += [compare for lane in lanes for compare in lane.compares(self._keys)]
+        return lanes
 
     def _compares_of(self, row: StoredJob, existing: Existing) -> list[Compare]:
         new = absent(self._keys.job(row.uuid))
@@ -278,11 +285,6 @@ class Posting:
 
 def _posted(steps: Sequence[Step]) -> list[Posted]:
     return [Posted(step.outcome, step.row.view()) for step in steps]
-
-
-def _all_of(steps: Sequence[Step]) -> list[Step]:
-    """Return these steps, each before what follows from it."""
-    return [one for step in steps for one in (step, *step.follow)]
 
 
 def _parts_of(rows: Sequence[NewJob]) -> list[list[NewJob]]:

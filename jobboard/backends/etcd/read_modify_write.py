@@ -10,13 +10,14 @@ from jobboard.backends import lifecycle
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import Expiry, LostLeases, is_over
 from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
+from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.layout import VersionedJob, under
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import absent, get, modified_at
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.read_modify_write import Done, carry_out
-from jobboard.backends.limits import UNLIMITED, LaneLimit
+from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
 from jobboard.backends.transition import Transition
 from jobboard.errors import BoardUnavailable
@@ -29,7 +30,13 @@ class ReadModifyWrite:
     """Carries out changes of jobs; one under a claim holds only if the claim's lease exists, too."""
 
     def __init__(
-        self, connection: Connection, expiry: Expiry, writer: JobWriter, leases: Leases, lost_leases: LostLeases
+        self,
+        connection: Connection,
+        expiry: Expiry,
+        writer: JobWriter,
+        leases: Leases,
+        lost_leases: LostLeases,
+        rules: LaneRules,
     ) -> None:
         self._connection = connection
         self._keys = connection.keys
@@ -37,6 +44,7 @@ class ReadModifyWrite:
         self._writer = writer
         self._leases = leases
         self._lost_leases = lost_leases
+        self._rules = rules
 
     def under_fence(self, fence: Fence) -> VersionedJob | None:
         """Return the job of a claim that holds, as this client remembers or reads it; None if it does not hold."""
@@ -96,18 +104,21 @@ class ReadModifyWrite:
         """Return a job; one that only later versions can read without a delay, since its record stays as it is."""
         if row is not None and row.newer is not None:
             end = replace(end, delay=0.0, run_at=None)
-        return lifecycle.abandon(row, end, now, self._slack(now))
+        return lifecycle.abandon(row, end, now, self._slack(now), self.limit_of(row))
 
-    def limit_of(self, _row: StoredJob | None) -> LaneLimit:
-        """Return the limit of a job's lane; this store keeps none yet."""
-        return UNLIMITED
+    def limit_of(self, row: StoredJob | None) -> LaneLimit:
+        """Return what holds for the lane of a job; the write makes sure that it is still so."""
+        return self._rules.limit_of(row)
 
     def is_key_taken(self, row: StoredJob) -> bool:
         """Whether another live job has the key of this one; if not, that is a condition for restoring it."""
         assert row.key is not None
         place = self._keys.key(row.name, row.key)
         holder = self._connection.read([get(place)])[0].first
-        row.conditions = (absent(place) if holder is None else modified_at(place, holder.modified),)
+        row.conditions = (
+            *row.conditions,
+            absent(place) if holder is None else modified_at(place, holder.modified),
+        )
         if holder is None:
             return False
         (live,) = self._connection.read([get(self._keys.live + holder.value, keys_only=True)])

@@ -5,14 +5,16 @@ etcd visits every key of a range, whatever the limit is, so a long queue is read
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import EXPIRE_TIMEOUT, Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import is_order
+from jobboard.backends.etcd.restrictions import Grant, Restrictions, all_restrictions, counts_of
 from jobboard.backends.etcd.stored import Hint
 from jobboard.backends.etcd.txn import (
     Compare,
@@ -27,6 +29,7 @@ from jobboard.backends.etcd.txn import (
     scan_prefix,
 )
 from jobboard.backends.kv.read_modify_write import Deadline
+from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.states import JobState
 
 #: A queue with more jobs than this is read up to the key before which this many jobs stood when all of it was read.
@@ -56,9 +59,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best jobs that can be claimed; ``gapless`` are the queues in which no other job stood between them."""
+    """The best jobs that can be claimed, and what lets them be.
+
+    ``gapless`` are the queues in which no other job stood between them.
+    """
 
     jobs: list[Candidate]
+    grant: Grant
     gapless: frozenset[bytes] = frozenset()
 
 
@@ -70,13 +77,17 @@ class Outlook(NamedTuple):
 
 
 class ReadyQueue:
-    """One queue of all jobs, and one for each name; paused jobs stay in both, and claims pass over them."""
+    """One queue of all jobs, and one for each name; what can't be claimed now stays in both, and claims pass over it.
+
+    :ivar restrictions: what there was to stop claims when the client read a queue last.
+    """
 
     def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._newer = reader.newer
         self._expiry = expiry
+        self.restrictions = Restrictions()
         #: The key up to which a long queue is read; None: it is long, but the key is not known yet.
         self._ends: dict[bytes, bytes | None] = {}
 
@@ -84,23 +95,22 @@ class ReadyQueue:
         """Find the best jobs of these names (None: all) that can be claimed."""
         queues = self._queues_of(names)
         if not queues:
-            return Candidates([])
+            return Candidates([], Grant(Restrictions()))
         size = count + self._skipped()
-        *found, paused = self._first_of(queues, size, [scan_prefix(self._keys.paused, keys_only=True)])
-        stopped = self._keys.paused_names(paused)
-        if None in stopped:
-            return Candidates([])
-        jobs = self._candidates_in(kvs_of(found), stopped)
+        *found, grant = self._first_of(queues, size, names)
+        if grant.is_stopped:
+            return Candidates([], grant)
+        jobs = self._candidates_in(kvs_of(found), grant)
         is_whole = len(jobs) == len(found[0].kvs)
         if names is None and len(found[0].kvs) == size and len(jobs) < count:
-            jobs += self._candidates_behind(found[0].kvs[-1].key, stopped, count - len(jobs))
+            jobs += self._candidates_behind(found[0].kvs[-1].key, grant, count - len(jobs))
         jobs = jobs[:count]
         if len(queues) > 1 or not is_whole:
-            return Candidates(jobs)
+            return Candidates(jobs, grant)
         seen = frozenset(job.hint.name for job in jobs)
         if len(seen) == 1:
             queues += self._queues_of(seen)
-        return Candidates(jobs, frozenset(queues))
+        return Candidates(jobs, grant, frozenset(queues))
 
     def orders(self, names: frozenset[str] | None, start: bytes, count: int) -> tuple[list[bytes], bytes | None]:
         """Return the next places of jobs of these names that can be claimed, and where they end; None: no more."""
@@ -109,12 +119,21 @@ class ReadyQueue:
             return orders, orders[-1] if len(orders) == count else None
         queues = self._queues_of(names)
         ops = [scan(queue + start, after(queue), count) for queue in queues]
-        *found, paused = self._expiry.read_board([*ops, scan_prefix(self._keys.paused, keys_only=True)])
-        stopped = self._keys.paused_names(paused)
-        if None in stopped:
+        *found, grant = self._granted(names, ops, self._expiry.read_board)
+        if grant.is_stopped:
             return [], None
         kvs, end = merged(queues, found, count)
-        return [job.order for job in self._candidates_in(list(kvs.values()), stopped)], end
+        return [job.order for job in self._candidates_in(list(kvs.values()), grant)], end
+
+    def grant_of(self, name: str) -> Grant:
+        """Find out whether a job of this name can be claimed now."""
+        grant: Grant = self._granted(frozenset([name]), [], self._connection.read)[0]
+        return grant
+
+    def is_open(self, name: str) -> bool:
+        """Whether nothing stopped claims of this name when a queue was read last."""
+        known = self.restrictions
+        return known.paused.isdisjoint((None, name)) and name not in known.limits
 
     def next_ready(self, names: frozenset[str] | None) -> Outlook:
         """Return the moment at which a job of these names can be claimed, or may be."""
@@ -124,19 +143,29 @@ class ReadyQueue:
         keys = self._keys
         # Past timers that are left then are those of jobs that only later versions can read.
         coming = scan(keys.until(self._connection.now()), after(keys.timers), _MOMENTS)
-        *found, timers, paused = self._first_of(
-            queues, 1 + self._skipped(), [coming, scan_prefix(keys.paused, keys_only=True)]
-        )
-        stopped = keys.paused_names(paused)
-        if None in stopped:
+        *found, timers, grant = self._first_of(queues, 1 + self._skipped(), names, [coming])
+        if grant.is_stopped:
             return Outlook(None)
         # A place that can't be read counts as that of a job that can be claimed: the claim finds out.
         places = [kv for kv in kvs_of(found) if kv.last_part not in self._newer]
-        if any(_name_in(kv) not in stopped for kv in places):
+        if any(not grant.refuses(_name_in(kv)) for kv in places):
             return Outlook(0.0)
-        if names is None and found[0].kvs and self._candidates_behind(found[0].kvs[-1].key, stopped, 1):
+        if names is None and found[0].kvs and self._candidates_behind(found[0].kvs[-1].key, grant, 1):
             return Outlook(0.0)
-        return Outlook(_next_moment(timers, names, stopped), is_empty=not kvs_of(found))
+        due = _next_moment(timers, names, grant)
+        if self.may_exchange(names, grant):
+            poll = self._connection.now() + EXCHANGE_POLL
+            due = poll if due is None else min(due, poll)
+        return Outlook(due, is_empty=not kvs_of(found))
+
+    def may_exchange(self, names: frozenset[str] | None, grant: Grant) -> bool:
+        """Whether jobs of these names may be BLOCKED that could be claimed otherwise; nothing is read."""
+        return bool(self.waiting(names, grant))
+
+    def waiting(self, names: frozenset[str] | None, grant: Grant) -> list[str]:
+        """Return the names of which jobs may be BLOCKED, and could be claimed otherwise."""
+        waiting = grant.restrictions.waiting
+        return [name for name in sorted(waiting if names is None else waiting & names) if not grant.refuses(name)]
 
     def only(self, job: Candidate, names: frozenset[str] | None) -> list[Compare]:
         """Hold if nothing is due, and no other job of these names can be claimed."""
@@ -163,26 +192,23 @@ class ReadyQueue:
         """Return how many places to read beyond the wanted ones, since jobs of later versions may stand before them."""
         return min(len(self._newer), _SKIPPED_AT_ONCE)
 
-    def _candidates_in(self, places: Sequence[KeyValue], stopped: frozenset[str | None]) -> list[Candidate]:
-        """Return the jobs at these places that this client can claim, best first."""
+    def _candidates_in(self, places: Sequence[KeyValue], grant: Grant) -> list[Candidate]:
+        """Return the jobs at these places that this client can claim together, best first."""
         jobs = [
-            Candidate(order, hint, kv.modified)
+            (order, hint, kv.modified)
             for kv in places
-            if (hint := Hint.of(kv.value)) is not None
-            and hint.name not in stopped
-            and is_order(order := kv.last_part)
-            and order not in self._newer
+            if (hint := Hint.of(kv.value)) is not None and is_order(order := kv.last_part) and order not in self._newer
         ]
-        return sorted(jobs, key=lambda job: job.order)
+        return [Candidate(*job) for job in grant.take(sorted(jobs, key=itemgetter(0)))]
 
-    def _candidates_behind(self, last: bytes, stopped: frozenset[str | None], count: int) -> list[Candidate]:
+    def _candidates_behind(self, last: bytes, grant: Grant, count: int) -> list[Candidate]:
         """Look behind the head of the queue if too many jobs there can't be claimed."""
         jobs: list[Candidate] = []
         end = after(self._keys.ready_jobs)
         deadline = Deadline(EXPIRE_TIMEOUT)
         while len(jobs) < count:
             (found,) = self._connection.read([scan(last + b"\0", end, _SKIPPED_AT_ONCE)])
-            jobs += self._candidates_in(found.kvs, stopped)
+            jobs += self._candidates_in(found.kvs, grant)
             if not found.more:
                 break
             last = found.kvs[-1].key
@@ -191,14 +217,37 @@ class ReadyQueue:
 
     # -- the first places of long queues -----------------------------------------------------------------------------
 
-    def _first_of(self, queues: Sequence[bytes], count: int, more: Sequence[Op]) -> list[Found]:
-        """Read the first ``count`` places of each queue while nothing is due, and ``more`` at the same moment."""
-        found = self._read_queues(queues, count, more)
+    def _first_of(
+        self, queues: Sequence[bytes], count: int, names: frozenset[str] | None, more: Sequence[Op] = ()
+    ) -> tuple[Any, ...]:
+        """Read the first ``count`` places of each queue while nothing is due, and ``more`` at the same moment.
+
+        The last part of the answer is what lets jobs of these names be claimed.
+        """
+
+        def read(ops: Sequence[Op]) -> list[Found]:
+            return self._read_queues(queues, count, ops)
+
+        found = self._granted(names, more, read)
         unreadable = [kv.last_part for kv in kvs_of(found[: len(queues)]) if Hint.of(kv.value) is None]
         if unreadable:
             self._expiry.rewrite_places(unreadable)
-            found = self._read_queues(queues, count, more)
+            found = self._granted(names, more, read)
         return found
+
+    def _granted(
+        self, names: frozenset[str] | None, ops: Sequence[Op], read: Callable[[Sequence[Op]], list[Found]]
+    ) -> tuple[Any, ...]:
+        """Read something, and at the same moment what stops claims of these names, and how many jobs are claimed."""
+        for _ in range(_MAX_LOOKS):
+            counted = self.restrictions.limited(names)
+            found = read([*ops, all_restrictions(self._keys), *counts_of(self._keys, counted)])
+            at = len(found) - len(counted)
+            self.restrictions = restrictions = Restrictions.of(self._keys, found[at - 1])
+            if set(restrictions.limited(names)) <= set(counted):
+                break
+        known = {name: count for name, count in zip(counted, found[at:], strict=True) if name in restrictions.limits}
+        return (*found[: at - 1], Grant(restrictions, known))
 
     def _read_queues(self, queues: Sequence[bytes], count: int, more: Sequence[Op]) -> list[Found]:
         found: list[Found] = []
@@ -256,11 +305,12 @@ def _name_in(place: KeyValue) -> str:
     return _UNKNOWN if hint is None else hint.name
 
 
-def _next_moment(timers: Found, names: frozenset[str] | None, stopped: frozenset[str | None]) -> float | None:
+def _next_moment(timers: Found, names: frozenset[str] | None, grant: Grant) -> float | None:
     """Return the first moment of one of these names; None if there is none."""
     for timer in timers.kvs:
         name = _name_in(timer)
-        if name not in stopped and (names is None or name in (*names, _UNKNOWN)):
+        # The end of a claim may let another job of its name be claimed.
+        if name not in grant.restrictions.paused and (names is None or name in (*names, _UNKNOWN)):
             return _moment_of(timer.key)
     # None of those that were read has a wanted name: look again when the last of them is due.
     return _moment_of(timers.kvs[-1].key) if timers.more else None

@@ -70,7 +70,9 @@ _BLOBS = {"body": BYTES, "checkpoint": BYTES_OR_NONE, "progress": BYTES_OR_NONE,
 _row_fields = attrgetter(*(field.name for field in fields(JobRow)))
 _scalars, _blobs = attrgetter(*_SCALARS), attrgetter(*_BLOBS)
 
-_FORMAT = 1
+#: Records of format 1 are those of jobs without a lane, from before there were any.
+_FORMAT = 2
+_EARLIER_FORMATS = (1,)
 
 #: The format in the body of a job whose record only later versions can read: no version of this code has it.
 _NEWER = 127
@@ -83,7 +85,10 @@ _MAX_BYTES = 1_300_000
 
 @dataclass(slots=True)
 class StoredClaim:
-    """A stored claim of a job of this name; its token is not in it, but is the revision in which its key was made."""
+    """A stored claim of a job of this name; its token is not in it, but is the revision in which its key was made.
+
+    ``is_counted``: the name has a limit, so the claim has a key more, by which it is counted.
+    """
 
     name: str
     who: str
@@ -95,19 +100,22 @@ class StoredClaim:
     cancel_asked: bool = False
     modified: float = 0.0
     notes: tuple[HistoryLine, ...] = ()
+    is_counted: bool = False
 
     #: What a later version has appended, kept as it is.
     more: tuple[Any, ...] = ()
 
     def packed(self) -> bytes:
-        return pack([*_claim_fields(self), *self.more])
+        rest = [self.is_counted, *self.more] if self.is_counted or self.more else []
+        return pack([*_claim_fields(self), *rest])
 
     @classmethod
     def of(cls, data: bytes) -> StoredClaim:
         """Read a stored claim; raises ``ValueError`` if it is none."""
         items, more = items_of(data, _CLAIM_KINDS)
         claim = cls(*items)
-        claim.more = tuple(more)
+        check_kinds(more[:1], (FLAG,) * len(more[:1]))
+        claim.is_counted, claim.more = more[:1] == [True], tuple(more[1:])
         claim.notes = _notes_of(claim.notes)
         return claim
 
@@ -129,7 +137,7 @@ def claims_in(kvs: Iterable[KeyValue]) -> Iterator[tuple[bytes, StoredClaim]]:
 
 
 _CLAIM_KINDS = (TEXT, TEXT, TEXT, NUMBER, NUMBER_OR_NONE, WHOLE, BYTES_OR_NONE, FLAG, NUMBER, LIST)
-_claim_fields = attrgetter(*(field.name for field in fields(StoredClaim) if field.name != "more"))
+_claim_fields = attrgetter(*(field.name for field in fields(StoredClaim) if field.name not in ("is_counted", "more")))
 
 
 @dataclass(slots=True)
@@ -260,7 +268,7 @@ def stored_job_of(data: bytes) -> StoredJob:
     :raises ValueError: it is none.
     """
     state, scalars, blobs, notes, aliases, *ties = items_of_format(
-        data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST), (MAP,)
+        data, "a record", _FORMAT, (TEXT, LIST, LIST, LIST, LIST), (MAP,), _EARLIER_FORMATS
     )
     if len(scalars) == len(_SCALARS) - 1:
         # Of layout 1: it stands where it was posted.
@@ -289,21 +297,25 @@ class Hint:
     uuid: str
     name: str
     created_on: float
+    lane: str | None = None
 
     def packed(self) -> bytes:
-        return pack((self.uuid, self.name, self.created_on))
+        ties = () if self.lane is None else (self.lane,)
+        return pack((self.uuid, self.name, self.created_on, *ties))
 
     @classmethod
     def of(cls, data: bytes) -> Hint | None:
         """Read a stored hint; None if it is none."""
         try:
-            return cls(*items_of(data, (TEXT, TEXT, NUMBER))[0])
+            known, more = items_of(data, (TEXT, TEXT, NUMBER))
         except ValueError:
             return None
+        hint: Hint = cls(*known)
+        return hint if not more or type(more[0]) is not str else replace(hint, lane=more[0])
 
 
 def hint_of(row: StoredJob) -> Hint:
-    return Hint(row.uuid, row.name, row.created_on)
+    return Hint(row.uuid, row.name, row.created_on, None if row.ties is None else row.ties.lane)
 
 
 def _line_of(note: Note) -> HistoryLine:

@@ -40,11 +40,12 @@ class KeyValue(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a range holds; ``total`` is the number of all keys in it."""
+    """What a range holds; ``total`` is the number of all keys in it, ``revision`` that of the store at the read."""
 
     kvs: list[KeyValue]
     total: int
     more: bool
+    revision: int = 0
 
     @property
     def first(self) -> KeyValue | None:
@@ -53,14 +54,18 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Txn:
-    """One atomic step: ``then`` if all comparisons hold, else ``otherwise``."""
+    """One atomic step: ``then`` if all comparisons hold, else ``otherwise``.
+
+    ``apart`` are transactions of one comparison and one operation that belong to ``then``, but can't be nested deeper.
+    """
 
     compares: list[Compare] = field(default_factory=list)
     then: list[Op] = field(default_factory=list)
     otherwise: list[Op] = field(default_factory=list)
+    apart: list[Op] = field(default_factory=list)
 
     def payload(self) -> dict[str, Any]:
-        return {"compare": self.compares, "success": self.then, "failure": self.otherwise}
+        return {"compare": self.compares, "success": [*self.then, *self.apart], "failure": self.otherwise}
 
 
 class TxnResult(NamedTuple):
@@ -132,23 +137,25 @@ def nested(txn: Txn) -> Op:
     return {"request_txn": txn.payload()}
 
 
-def many(ops: Sequence[Op], compares: int = 0) -> list[Op]:
+def many(ops: Sequence[Op], compares: int = 0, apart: int = 0, most: int = MAX_OPS) -> list[Op]:
     """Pack more operations than a transaction may list, by nesting them.
 
     :param compares: how many comparisons the transaction lists; a nested one may list this many fewer operations.
+    :param apart: how many small transactions stand beside the operations.
+    :param most: how many operations this transaction may list.
     """
-    if len(ops) <= MAX_OPS:
+    if len(ops) + apart <= most - (1 if apart else 0):
         return list(ops)
-    size = min(64, MAX_OPS - compares)
+    size = min(64, most - compares, most - 2 * apart)
     return [nested(Txn(then=list(ops[start : start + size]))) for start in range(0, len(ops), size)]
 
 
-def combined(txns: Sequence[Txn], first: Sequence[Op]) -> Txn:
+def combined(txns: Sequence[Txn], first: Sequence[Op], apart: Sequence[Op] = ()) -> Txn:
     """Return one transaction that does ``first`` and then all of these, or nothing."""
     # The claims of one client compare the same session.
     compares = list({compared_in(compare): compare for txn in txns for compare in txn.compares}.values())
     steps = [step for txn in txns for step in txn.then]
-    return Txn(compares, many([*first, *steps], len(compares)))
+    return Txn(compares, many([*first, *steps], len(compares), len(apart)), apart=list(apart))
 
 
 def parts_of(ops: Sequence[Op]) -> list[Sequence[Op]]:
@@ -208,9 +215,9 @@ def less(key: bytes, value: bytes) -> Compare:
     return {"key": b64(key), "target": "VALUE", "result": "LESS", "value": b64(value)}
 
 
-def compared_in(compare: Compare) -> tuple[str, str]:
-    """Return what a comparison looks at; of several that look at the same, one is sent."""
-    return compare["key"], compare["target"]
+def compared_in(compare: Compare) -> tuple[str, ...]:
+    """Return what tells a comparison from others; of several that are the same, one is sent."""
+    return tuple(compare.values())
 
 
 # -- answers -------------------------------------------------------------------------------------------------------
@@ -224,14 +231,15 @@ def result_of(reply: dict[str, Any], revision: int | None = None) -> TxnResult:
 
 def _answer(part: dict[str, Any], revision: int) -> TxnResult | Found | None:
     if "response_range" in part:
-        return found_of(part["response_range"])
+        return found_of(part["response_range"], revision)
     if "response_txn" in part:
         return result_of(part["response_txn"], revision)
     return None
 
 
-def found_of(reply: dict[str, Any]) -> Found:
-    return Found([kv_of(kv) for kv in reply.get("kvs", ())], int(reply.get("count", 0)), reply.get("more", False))
+def found_of(reply: dict[str, Any], revision: int) -> Found:
+    kvs = [kv_of(kv) for kv in reply.get("kvs", ())]
+    return Found(kvs, int(reply.get("count", 0)), reply.get("more", False), revision)
 
 
 def kv_of(kv: dict[str, Any]) -> KeyValue:

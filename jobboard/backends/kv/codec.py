@@ -52,16 +52,23 @@ def items_of(data: bytes, kinds: Sequence[Kind]) -> tuple[list[Any], list[Any]]:
 
 
 def items_of_format(
-    data: bytes, what: str, known: int, kinds: Sequence[Kind], optional: Sequence[Kind] = ()
+    data: bytes,
+    what: str,
+    known: int,
+    kinds: Sequence[Kind],
+    optional: Sequence[Kind] = (),
+    earlier: Sequence[int] = (),
 ) -> list[Any]:
     """Read a list that begins with the number of its format; return what follows that.
 
+    :param earlier: formats that are read in the same way.
     :param optional: the kinds of items that may follow those of ``kinds``.
     :raises NewerFormat: it is of a later format.
     :raises ValueError: it is anything else.
     """
     items = _list_of(data)
-    check_format(what, items[0] if items else None, known)
+    if not items or type(items[0]) is not int or items[0] not in earlier:
+        check_format(what, items[0] if items else None, known)
     check_kinds(items[1:], (*kinds, *optional)[: max(len(kinds), len(items) - 1)])
     return items[1:]
 
