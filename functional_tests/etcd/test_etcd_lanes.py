@@ -343,6 +343,18 @@ def test_a_timer_of_no_lane_is_deleted(board: JobBoard) -> None:
     assert keys_below(board, keys.timers) == []
 
 
+def test_a_rate_whose_timer_is_lost_is_found_and_goes_on(board: JobBoard) -> None:
+    board.limits.set(lane="a", rate=Rate(5, per=1))
+    jobs = post(board, 2)
+    (timer,) = keys_below(board, backend_of(board).keys.timers)
+    by_hand(board, delete(timer))
+    assert board.audit()
+    assert board.audit(repair=True)
+    assert board.audit() == []
+    board.cancel(jobs[0])
+    eventually(lambda: board.stats().unclaimed == 1)
+
+
 def test_a_free_slot_beside_a_blocked_job_is_given_to_it(board: JobBoard) -> None:
     board.limits.set(lane="a", running=1)
     jobs = post(board, 2)

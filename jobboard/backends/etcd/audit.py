@@ -38,7 +38,7 @@ class Audit:
     def audit(self, repair: bool) -> list[AuditFinding]:
         self._expiry.read_board([])
         jobs, leases, found = self._everything()
-        findings, expected = list[AuditFinding](), set[bytes]()
+        findings, expected = self._timers_of_lanes(found, repair)
         newer = {job.order for job in jobs if job.row.newer is not None}
         keys = self._keys
         pointers = keys.jobs
@@ -72,6 +72,24 @@ class Audit:
                 repaired = repair and self._drop(kv)
                 findings.append(AuditFinding(None, "an entry belongs to no logbook", repaired))
         return findings
+
+    def _timers_of_lanes(self, found: Mapping[bytes, KeyValue], repair: bool) -> tuple[list[AuditFinding], set[bytes]]:
+        """Find guards whose lane would not be looked at in time; return the keys of guards and their timers, too."""
+        keys, findings, expected = self._keys, list[AuditFinding](), set[bytes]()
+        for key, kv in found.items():
+            if not key.startswith(keys.guards):
+                continue
+            expected.add(key)
+            lane, look_at = decoded(kv.last_part), guard_of(kv)[1]
+            if look_at is None:
+                continue
+            timer = keys.look(look_at, lane)
+            expected.add(timer)
+            if timer not in found:
+                mended = Txn([modified_at(key, kv.modified)], [put(timer, b"")])
+                repaired = repair and self._connection.send(mended).succeeded
+                findings.append(AuditFinding(None, f"the timer of the lane {lane!r} is missing", repaired))
+        return findings, expected
 
     def _unreadable_limits(self, repair: bool) -> Iterator[AuditFinding]:
         """Find limits that hold for nothing, since they can't be decoded; a repair deletes them."""
@@ -120,7 +138,7 @@ class Audit:
         revision = self._revision()
         records = (keys.live, keys.done, keys.trashed)
         places = (keys.jobs, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique)
-        for prefix in (*records, *places, keys.lanes, keys.running):
+        for prefix in (*records, *places, keys.lanes, keys.guards, keys.running):
             kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
         sessions = keys.leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
         jobs = [
