@@ -15,7 +15,7 @@ from jobboard import backend
 GUIDE = Path(__file__).parent.parent / "doc" / "guides" / "limits.rst"
 _BLOCK = re.compile(r"^\.\. code-block:: python\n((?:[ \t]*\n|[ \t]+.*\n)+)", re.MULTILINE)
 EXAMPLES = [textwrap.dedent(block) for block in _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))]
-URI = '"memory://limits"'
+URI = '"sqlite:///jobs.db"'
 
 
 @pytest.fixture(scope="module", params=["redis", "postgresql", "sqlite"])

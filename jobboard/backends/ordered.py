@@ -94,7 +94,9 @@ class SortedKeys(Generic[K]):
             raise KeyError(key)
         del block[index]
         self._size -= 1
-        if len(block) * 4 < LARGEST_BLOCK and (len(lasts) > 1 or not block):
+        if not self._size:
+            del self._blocks[at], lasts[at]
+        elif len(block) * 4 < LARGEST_BLOCK and len(lasts) > 1:
             self._join(at)
         elif index == len(block):
             lasts[at] = block[-1]
@@ -109,13 +111,9 @@ class SortedKeys(Generic[K]):
     def _join(self, at: int) -> None:
         """Join a block that has become small with its neighbour, so that there never are many small ones."""
         blocks, lasts = self._blocks, self._lasts
-        if len(blocks) > 1:
-            at = max(at, 1) - 1
-            blocks[at] += blocks.pop(at + 1)
-            del lasts[at]
-        if not blocks[at]:
-            del blocks[at], lasts[at]
-            return
+        at = max(at, 1) - 1
+        blocks[at] += blocks.pop(at + 1)
+        del lasts[at]
         lasts[at] = blocks[at][-1]
         if len(blocks[at]) > LARGEST_BLOCK:
             self._split(at)

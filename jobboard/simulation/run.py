@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
+from jobboard.backends import lifecycle
 from jobboard.backends.address import Address
 from jobboard.backends.lanes import EXCHANGE_POLL, MAX_EXCHANGES
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.memory.registry import forget_store
+from jobboard.backends.memory.stored_job import draft
 from jobboard.backends.rows import ClaimRequest, Consumption, Fence, JobRow, NewJob, Ties
 from jobboard.board import JobBoard
 from jobboard.limit import Limit
@@ -24,8 +27,8 @@ Step = Callable[[int], object]
 
 _WHO = "simulation"
 _REQUEST = ClaimRequest(_WHO, _WHO, math.inf)
-#: How many jobs are posted at once, at most, and how many events are reported together.
-_MAX_BATCH = _MAX_STEP = 1000
+#: How many arrivals are reported together, and how many ended jobs are forgotten after an end, at most.
+_MAX_STEP, _MAX_FORGOTTEN = 1000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def run(arrivals: Sequence[Arrival], limits: Sequence[Limit], slots: Sequence[Sl
     :param slots: of each conductor.
     :raises ValueError: a limit is none.
     """
-    with _board() as (board, backend, clock):
+    with _board() as (board, backend, clock), backend.store.lock, _without_collector():
         for limit in limits:
             board.limits.set(
                 name=limit.name, lane=limit.lane, running=limit.running, rate=limit.rate, order=limit.order
@@ -76,6 +79,18 @@ def _board() -> Iterator[tuple[JobBoard, MemoryBackend, _Clock]]:
             yield board, backend, clock
     finally:
         forget_store(space, _WHO)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Let Python look for no cycles: the store makes none, and to look through a million arrivals takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Conductor:
@@ -116,6 +131,7 @@ class _Run:
         while (now := self._next_moment()) < math.inf:
             self._clock.now = now
             self._tally.go_on(now)
+            self._store.expire_and_promote()
             if self._ends and self._ends[0][0] <= now:
                 self._end_jobs(now)
             if self._arrives_at <= now:
@@ -154,49 +170,51 @@ class _Run:
         return math.inf if timer is None or self._fruitless > looks + 2 * len(lanes.by_name) else timer[0]
 
     def _end_jobs(self, now: float) -> None:
-        ends = self._ends
-        consumed = []
+        ends, store = self._ends, self._store
         while ends and ends[0][0] <= now:
             _, number, token, conductor, started = heapq.heappop(ends)
-            consumed.append(Consumption(Fence(str(number), _WHO, token), None, 0.0))
+            uuid = str(number)
+            store.change(uuid, lifecycle.consume, Consumption(Fence(uuid, _WHO, token), None, 0.0), now)
             conductor.free += 1
             self._tally.end(number, started)
-        self._jobs.consume(consumed)
+        store.forget(_MAX_FORGOTTEN, now)
 
     def _post_jobs(self, now: float) -> None:
-        arrivals, number = self._arrivals, self._next
-        posted = []
+        arrivals, number, store = self._arrivals, self._next, self._store
         while number < len(arrivals) and arrivals[number].at <= now:
             _, name, lane, _, priority = arrivals[number]
             ties = Ties(lane) if self._has_lanes and lane is not None else None
-            posted.append(NewJob(str(number), name, priority, b"", ties=ties))
+            new = NewJob(str(number), name, priority, b"", ties=ties)
+            row = draft(new, now)
+            change = lifecycle.post(row, new, now)
+            store.enter(row)
+            store.carry_out(row, change, now)
+            store.lanes.look_all(now)
             self._tally.arrive(number)
             number += 1
         self._next = number
         self._arrives_at = arrivals[number].at if number < len(arrivals) else math.inf
-        for first in range(0, len(posted), _MAX_BATCH):
-            self._jobs.post(posted[first : first + _MAX_BATCH])
 
     def _claim(self, conductor: _Conductor, now: float) -> None:
-        """Let a conductor claim for its free slots when a job may be ready, as a real one does."""
-        is_time = conductor.claims_at <= now
+        """Let a conductor claim for its free slots, as a real one does; then it waits until a job may be ready."""
         conductor.claims_at = math.inf
         if not conductor.free:
             return
-        ready_at = self._store.next_ready(conductor.names, now)
-        if is_time or (ready_at is not None and ready_at <= now):
+        store = self._store
+        if store.unclaimed.by_name:
             rows = self._jobs.claim_next(_REQUEST, conductor.names, conductor.free)
             for row in rows:
                 self._start(row, conductor, now)
             conductor.free -= len(rows)
             if not conductor.free:
                 return
-            ready_at = self._store.next_ready(conductor.names, now)
-            if not rows and ready_at is not None and ready_at <= now:
-                # It can't have what is ready.
-                ready_at = now + EXCHANGE_POLL
-        if ready_at is not None:
-            conductor.claims_at = ready_at
+        if store.unclaimed.by_name:
+            ready_at = store.next_ready(conductor.names, now)
+            if ready_at is not None:
+                # What is ready now it can't have.
+                conductor.claims_at = ready_at if ready_at > now else now + EXCHANGE_POLL
+        elif (timer := store.lanes.timers.first()) is not None:
+            conductor.claims_at = timer[0]
 
     def _start(self, row: JobRow, conductor: _Conductor, now: float) -> None:
         self._fruitless = 0
