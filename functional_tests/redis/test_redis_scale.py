@@ -1,4 +1,7 @@
-"""Three hundred thousand waiting jobs cost a claim no more than a hundred do, and eight processes share a board."""
+"""Three hundred thousand waiting jobs cost a claim no more than a hundred do, and eight processes share a board.
+
+Neither do jobs that are BLOCKED, nor lanes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 import msgpack
+import pytest
 from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
@@ -65,7 +69,7 @@ def cost_of_a_claim(server: RedisServer, board: JobBoard) -> float:
             client.config_resetstat()
             jobs: list[Any] = []
             for _ in range(10):
-                jobs += board.claim_next("alice", expiry=LONG)
+                jobs += board.claim_next("alice", ["resize"], expiry=LONG)
             rounds.append(client.info("commandstats")["cmdstat_evalsha"]["usec_per_call"])
             for job in jobs:
                 board.abandon(job, "alice", counted=False)
@@ -81,6 +85,21 @@ def test_a_claim_costs_the_same_with_a_hundred_and_with_three_hundred_thousand_w
     assert (few.job_count, many.job_count) == (100, 300_000)
     assert many.stats().names["resize"].unclaimed == 300_000
     costs = [(cost_of_a_claim(server, few), cost_of_a_claim(server, many)) for _ in range(3)]
+    assert min(much / little for little, much in costs) <= 1.2, costs
+
+
+@pytest.mark.parametrize(("lanes", "count"), [(1, 100_000), (10_000, 10_000)], ids=["one long lane", "many lanes"])
+def test_a_claim_costs_the_same_beside_lanes(
+    server: RedisServer, harness: RedisHarness, lanes: int, count: int
+) -> None:
+    alone, beside = harness.board(), harness.board()
+    beside.limits.set(lane="tenant:*", running=1)
+    for first in range(0, count, 1000):
+        beside.post_many([Posting("other", lane=f"tenant:{number % lanes}") for number in range(first, first + 1000)])
+    assert (beside.stats().unclaimed, beside.stats().blocked) == (lanes, count - lanes)
+    for board in (alone, beside):
+        load(server, board, 100)
+    costs = [(cost_of_a_claim(server, alone), cost_of_a_claim(server, beside)) for _ in range(3)]
     assert min(much / little for little, much in costs) <= 1.2, costs
 
 
