@@ -55,7 +55,7 @@ def test_a_board_that_does_its_work_is_well(board: JobBoard) -> None:
     assert (view["verdict"], view["conductors"]["running"], view["conductors"]["concurrency"]) == ("WELL", 1, 2)
     assert view["names"]["a"] | {"next_waits": 0} == {
         "unclaimed": 1, "next_waits": 0, "delayed": 1, "claimed": 1, "trashed": 0, "blocked": 0,
-        "conductors": 1, "paused": False,
+        "conductors": 1, "paused": False, "limit": None,
     }  # fmt: skip
     assert view["schedules"]["active"] == view["schedulers"]["alive"] == 1
 
@@ -203,6 +203,37 @@ def _refuse(timeout: float) -> None:
     raise BoardUnavailable("it is away")
 
 
+def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.limits.set(lane="tenant:*", running=1)
+    unclaimed = board.post("b", lane="tenant:1")
+    board.post_many([Posting("a", lane=lane) for lane in ("tenant:1", "tenant:1", "tenant:2", "tenant:2")])
+    board.pause(lane="tenant:3", by="ada", reason="they asked")
+    assert found(board) == [
+        ("ATTENTION", "lane_paused", "tenant:3"),
+        ("ATTENTION", "lane_idle", "tenant:1"),
+        ("ATTENTION", "no_conductor", "b"),
+    ]
+    view = status(board)
+    assert "by ada since " in view["findings"][0]["text"]
+    assert view["findings"][1]["text"].startswith("2 jobs of the lane tenant:1 wait for slots of jobs named 'b'")
+    assert view["paused"]["lanes"][0]["lane"] == "tenant:3"
+    assert ("BAD", "lane_idle", "tenant:1") in found(board, NONE)
+    board.cancel(unclaimed)
+    board.resume(lane="tenant:3")
+    assert found(board) == []
+
+
+def test_a_full_name_is_named_by_what_waits_long(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.limits.set(name="a", running=1)
+    board.post_many([Posting("a"), Posting("a"), Posting("a")])
+    assert len(board.claim_next("w", limit=3)) == 1
+    (finding,) = status(board, Limits(wait=0))["findings"]
+    assert (finding["kind"], finding["text"].endswith("; their limit has 1 of 1.")) == ("waits_long", True)
+    assert status(board)["names"]["a"]["limit"] == 1
+
+
 def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, read, before = [], [], BackendClient.call_until_certain
 
@@ -214,7 +245,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(BackendClient, "call_until_certain", count)
     overview(board)
-    assert len(asked) == 6
+    assert len(asked) == 7
     board.post_many([Posting(f"name {number}") for number in range(3 * MAX_NAMES) for _ in range(3)])
     for job in list(board.iterjobs(names=[f"name {number}" for number in range(MAX_NAMES + 1)])):
         board.trash(job, by="me")
@@ -223,7 +254,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
     asked.clear()
     read.clear()
     look = overview(board)
-    assert (len(asked), len(read)) == (28, 1000 + MAX_NAMES + 60)
+    assert (len(asked), len(read)) == (29, 1000 + MAX_NAMES + 60)
     assert (look.schedules.active, look.schedules.complete) == (1000, False)
     assert sum(name.next_waits is not None for name in look.names) == MAX_NAMES
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, RunningJob, Schedule, backend
+from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, Rate, RunningJob, Schedule, backend
 from jobboard.operate.why import why
 from jobboard.testing import eventually
 
@@ -168,3 +168,37 @@ def test_what_a_real_conductor_registers_is_understood(board: JobBoard) -> None:
         board.cancel(running)
     finally:
         assert conductor.stop(timeout=10)
+
+
+def test_a_full_lane_names_those_that_hold_its_slots(board: JobBoard) -> None:
+    register(board, "a")
+    board.limits.set(lane="tenant:*", running=2)
+    running, claimable, first, second = (board.post(name, lane="tenant:42") for name in ("a", "b", "a", "a"))
+    board.claim(running, "w1")
+    assert [kinds(job) for job in (first, second)] == [["lane_full"], ["lane_full"]]
+    said = text(second)
+    assert "Its lane tenant:42 has 2 of 2: " in said
+    assert f"job {running.uuid} (a) runs since 0s (w1)" in said
+    assert f"job {claimable.uuid} (b) can be claimed since 0s and no conductor runs its name" in said
+    register(board, "b", name="another")
+    assert "no conductor runs its name" not in text(second)
+    board.consume(running, "w1")
+    assert (kinds(first), kinds(second)) == (["next"], ["lane_full"])
+
+
+def test_a_paused_lane_a_rate_and_a_full_name(board: JobBoard) -> None:
+    register(board, "a")
+    job = board.post("a", lane="tenant:42")
+    board.pause(lane="tenant:*", by="ada", reason="they asked")
+    assert kinds(job) == ["lane_paused"]
+    assert "(by ada since 2" in text(job)
+    assert "resume --lane 'tenant:*'" in text(job)
+    board.resume(lane="tenant:*")
+    board.limits.set(lane="slow", rate=Rate(1, 1000))
+    board.claim(board.post("a", lane="slow"), "w1")
+    assert kinds(board.post("a", lane="slow")) == ["lane_rate"]
+    board.limits.set(name="a", running=1)
+    assert kinds(job) == ["name_full"]
+    assert "1 of 1 claims" in text(job)
+    board.limits.set(name="a", running=2)
+    assert kinds(job) == ["next"]

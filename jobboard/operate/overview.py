@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -11,6 +11,7 @@ from jobboard.backends.findings import Holder
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
+from jobboard.limit import Limit
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.participants import Entity, claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
@@ -24,6 +25,8 @@ MAX_NAMES = 20
 MAX_TRASH_READ = 100
 #: How many schedules are read, those that are due first: the number of requests, and of schedules in each.
 MAX_SCHEDULE_PAGES, _SCHEDULE_PAGE = 2, 500
+#: How many lanes of which no job runs are looked at, of the longest, and how many of each one's jobs.
+MAX_IDLE_LANES, _HOLDERS = 5, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class NameOverview:
     :ivar next_waits: for how many seconds the job that is claimed next could have been claimed; of jobs of one priority
         it is the one that waits longest. None if no job waits, or its name is beyond :data:`MAX_NAMES`.
     :ivar conductors: how many that are alive claim jobs of this name.
+    :ivar limit: how many of them may be claimed at a time; None: any number.
     """
 
     name: str
@@ -40,6 +44,7 @@ class NameOverview:
     next_waits: float | None
     conductors: int
     paused: bool
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,26 @@ class ScheduleOverview:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleLane:
+    """A lane of which no job runs, while others wait for the slots of some that can be claimed.
+
+    :ivar oldest: for how many seconds the first of them waits. :ivar names: of the jobs that nobody claims.
+    """
+
+    lane: str
+    blocked: int
+    oldest: float
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """One look at a board; the parts are read one after the other, so they may differ by what happens meanwhile.
 
     :ivar at: the moment, by the store's clock.
     :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
+    :ivar limits: those of the board.
+    :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     """
 
@@ -81,13 +101,16 @@ class Overview:
     trash: tuple[TrashGroup, ...]
     schedules: ScheduleOverview
     holders: tuple[Holder, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    idle_lanes: tuple[IdleLane, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 5 requests, and on SQL one more; one for each name with waiting jobs (20 at most), one if there is trash, and
-    one more for more than 500 schedules: 28 at most. Reads no job but the next of each name and 100 of the trash.
+    Costs 6 requests, and on SQL one more; one for each name with waiting jobs (20 at most), one if there is trash, one
+    more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs (5 at most):
+    35 at most. Reads no job but the next of each name, 100 of the trash, and 20 of each such lane.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -97,6 +120,8 @@ def overview(board: JobBoard) -> Overview:
     schedules = _read_schedules(board)
     now = client.call(client.backend.now)
     heads = _read_heads(board, stats)
+    limits = tuple(board.limits)
+    running = {limit.name: limit.running for limit in limits if limit.name is not None}
     names = tuple(
         NameOverview(
             name,
@@ -104,12 +129,27 @@ def overview(board: JobBoard) -> Overview:
             None if name not in heads else max(0.0, now - _claimable_since(heads[name])),
             sum(claims(entity, name) for entity in entities),
             name in paused or None in paused,
+            running.get(name),
         )
         for name, numbers in sorted(stats.names.items())
     )
     trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
-    return Overview(now, stats, names, entities, pauses, trash, _summary(schedules, now, entities), holders)
+    idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
+    seen = _summary(schedules, now, entities)
+    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle)
+
+
+def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:
+    client = client_of(board)
+    longest = client.call(client.backend.limits.longest, MAX_NAMES)
+    idle = [lane for lane in longest if lane.blocked and lane.claimable and not lane.claimed]
+    for lane in idle[:MAX_IDLE_LANES]:
+        holders = client.call(client.backend.limits.lane, lane.lane, _HOLDERS).holders
+        names = {row.name for row in holders}
+        if names and not any(claims(entity, name) for entity in entities for name in names):
+            waits = 0.0 if lane.oldest is None else max(0.0, now - lane.oldest)
+            yield IdleLane(lane.lane, lane.blocked, waits, tuple(sorted(names)))
 
 
 def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:

@@ -16,7 +16,7 @@ from jobboard.validation import moment
 
 
 def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 28 requests at most.
+    """Look at a board, connected or not, and judge it; 35 requests at most.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
         can't be reached only the finding that says so.
@@ -49,14 +49,14 @@ def _seen(look: Overview) -> dict[str, Any]:
         "oldest_unclaimed": look.stats.oldest_unclaimed,
         "names": {
             name.name: asdict(name.numbers)
-            | {"next_waits": name.next_waits, "conductors": name.conductors, "paused": name.paused}
+            | {"next_waits": name.next_waits, "conductors": name.conductors, "paused": name.paused, "limit": name.limit}
             for name in look.names
         },
         "conductors": _alive(conductors) | {"quiet": _quiet(conductors), "longest": _longest(conductors)} | slots,
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
-        "paused": paused_view(look.pauses),
+        "paused": paused_view(look.pauses, look.limits),
     }
 
 

@@ -10,6 +10,7 @@ from jobboard.backends.findings import Holder
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences
+from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
 
 
@@ -58,11 +59,16 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``overdue``, ``no_scheduler``,
-    ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``, ``held_back``.
+    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``overdue``,
+    ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``, ``held_back``.
     """
     known = limits or Limits()
-    found = [*_of_pauses(overview), *_of_names(overview, known), *_of_conductors(overview, known)]
+    found = [
+        *_of_pauses(overview),
+        *_of_lanes(overview, known),
+        *_of_names(overview, known),
+        *_of_conductors(overview, known),
+    ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     return sorted(found, key=lambda finding: -finding.verdict)
 
@@ -85,6 +91,18 @@ def _of_pauses(overview: Overview) -> Iterator[Finding]:
             yield Finding(Verdict.ATTENTION, "name_paused", name, text)
 
 
+def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
+    for limit in overview.limits:
+        if limit.paused:
+            yield Finding(Verdict.ATTENTION, "lane_paused", limit.lane, paused_lane(limit))
+    for lane in overview.idle_lanes:
+        names, number = " and ".join(map(repr, lane.names)), lane.blocked
+        waiting = f"{number} job{'s' * (number != 1)} of the lane {lane.lane} wait{'s' * (number == 1)}"
+        text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these. Start one."
+        verdict = Verdict.BAD if lane.oldest > limits.unhandled else Verdict.ATTENTION
+        yield Finding(verdict, "lane_idle", lane.lane, text)
+
+
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
     for name in overview.names:
         if not name.numbers.unclaimed or name.paused:
@@ -96,7 +114,13 @@ def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
             text = f"{_waiting(name)}, and no conductor that is alive claims that name. Start one, or trash them."
             yield Finding(verdict, "no_conductor", name.name, text)
         elif name.next_waits is not None and name.next_waits > limits.wait:
-            yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}.")
+            yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}{_full(name)}.")
+
+
+def _full(name: NameOverview) -> str:
+    """Say that as many jobs of a name are claimed as its limit says, if it is so."""
+    claimed = name.numbers.claimed
+    return f"; their limit has {claimed} of {name.limit}" if name.limit is not None and claimed >= name.limit else ""
 
 
 def _waiting(name: NameOverview) -> str:

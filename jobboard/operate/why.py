@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jobboard.events import EventKind
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_sentences
+from jobboard.operate.why_limited import name_is_full, why_blocked
 from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
@@ -39,8 +40,8 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``delayed``, ``blocked``, ``no_conductor``, ``quiet``, ``no_free_slot``,
-    ``stuck``, ``behind``, ``failed_before``, ``next``.
+    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``lane_paused``, ``lane_full``, ``lane_rate``,
+    ``blocked``, ``no_conductor``, ``quiet``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -53,15 +54,15 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
 def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     record = job.record
-    handling = [entity for entity in board.entities() if entity.alive and handles(entity, job.name)]
+    entities = board.entities()
+    handling = [entity for entity in entities if entity.alive and handles(entity, job.name)]
     able = [entity for entity in handling if not is_quiet(entity)]
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
         reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
-    if record.state is JobState.BLOCKED:
-        reasons.append(
-            Reason("blocked", "Another job of its lane can be claimed, or is: it waits for the end of that.")
-        )
+    if record.state is JobState.BLOCKED and job.lane is not None:
+        names = {name for entity in entities if entity.alive and not is_quiet(entity) for name in names_of(entity)}
+        reasons += [Reason(kind, text) for kind, text in why_blocked(board, job.lane, names)]
     reasons += _why_unhandled(able, job) if able or not handling else [_why_quiet(handling, job)]
     if record.state is JobState.UNCLAIMED:
         reasons += _why_behind(board, job, able)
@@ -110,6 +111,8 @@ def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
     if job.name in said:
         text = f"{said[job.name]} Go on with: jobboard resume {shlex.quote(job.name)}"
         reasons.append(Reason("name_paused", text))
+    if (full := name_is_full(board, job.name)) is not None:
+        reasons.append(Reason("name_full", full))
     return reasons
 
 

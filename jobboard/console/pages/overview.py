@@ -18,6 +18,7 @@ _MAX_ROWS = 10
 #: The page for each kind of finding; for ``store`` there is none.
 _NEXT = {
     **dict.fromkeys(("no_conductor", "waits_long", "name_paused", "board_paused"), "names"),
+    **dict.fromkeys(("lane_paused", "lane_idle"), "lanes"),
     **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
     **dict.fromkeys(("overdue", "set_aside", "no_handler", "schedulers_paused"), "schedules"),
     "trash": "trash",
