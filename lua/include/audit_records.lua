@@ -31,8 +31,9 @@ end
 local function is_sound(uuid, value)
   local fields, rest,
     -- each field, by ",": its_FIELD
+    , its_lane
     = read_record(uuid, value)
-  if fields ~= FIELD_COUNT or jobs[uuid] ~= nil or its_state == 'COMPLETE' then
+  if not fields or is_newer(fields) or jobs[uuid] ~= nil or its_state == 'COMPLETE' then
     return false
   end
   local is_claimed, is_delayed = its_state == 'CLAIMED', its_state == 'DELAYED'
@@ -48,6 +49,10 @@ local function is_sound(uuid, value)
       or rest >= 0
         and has_values(ENTRY_PARTS * its_history_length, pcall(cmsgpack.unpack, string.sub(value, rest + 1))))
     and redis.call('HEXISTS', LISTINGS, uuid) == 1
+    and (not its_lane or is_in_its_lane({
+      uuid = uuid, name = its_name, sequence = its_sequence, place = its_place, state = its_state, token = its_token,
+      lane = its_lane,
+    }))
 end
 
 local function trash_unreadable(uuid, value)
