@@ -166,9 +166,10 @@ class LaneLook:
         return bool(waiting)
 
     def _write(self) -> None:
-        move_jobs(self._transaction, self._moved)
         due = [columns_of(job) | {"due_at": due_at} for job, due_at in self._due]
-        self._transaction.run_many(lanes.DUE, due)
+        with self._transaction.together():
+            move_jobs(self._transaction, self._moved)
+            self._transaction.run_many(lanes.DUE, due)
 
 
 def move_jobs(transaction: Transaction, moved: Sequence[tuple[JobRow, Transition[None] | None]]) -> None:

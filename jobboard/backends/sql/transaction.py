@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from jobboard.backends.sql.dialect import Dialect
@@ -98,6 +99,10 @@ class Transaction:
             self._cursor.execute(sql, {**fixed, **many[0]})
         else:
             self._cursor.executemany(sql, [{**fixed, **parameters} for parameters in many])
+
+    def together(self) -> AbstractContextManager[object]:
+        """Let the changes of a block, which asks nothing, be done by its end, in one round trip where that can be."""
+        return contextlib.nullcontext()
 
     def finish(self) -> None:
         """Do what is not done yet."""

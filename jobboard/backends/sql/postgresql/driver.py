@@ -27,7 +27,7 @@ from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 from jobboard.backends.sql.postgresql.pooler import check_sessions
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.tables import planner_of
-from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction
+from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction, in_one_trip
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
     AdaptedAsyncpgConnection,
@@ -160,7 +160,7 @@ class PostgresqlDriver(Driver):
         self, connection: psycopg.Connection[Any], texts: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[list[Row]]:
         cursors = [connection.cursor() for _ in texts]
-        with connection.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
+        with in_one_trip(connection):
             connection.execute("BEGIN")
             for cursor, (sql, parameters) in zip(cursors, texts, strict=True):
                 cursor.execute(sql.encode(), parameters, prepare=True)
