@@ -17,6 +17,7 @@ from jobboard.backends.sql.job_statements import JOB
 from jobboard.backends.sql.journal_lines import journal_event, write_events
 from jobboard.backends.sql.lane_limits import NEXT_STARTS, readable_limits, rules_of
 from jobboard.backends.sql.lane_looks import LaneLook
+from jobboard.backends.sql.reading import up_to_date
 from jobboard.backends.sql.rows import job_of, priority_and_moment
 from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, jobs, limits
 from jobboard.backends.sql.schema import lanes as places
@@ -121,12 +122,12 @@ class Limits(LimitStore):
         return LanePage(wanted, found[-1] if len(found) == size else None)
 
     def longest(self, count: int) -> list[LaneRow]:
-        with self._transactions.read() as transaction:
+        with up_to_date(self._transactions) as transaction:
             names = [name for (name,) in transaction.rows(LONGEST, limit=count)]
             return _rows_of(transaction, names)
 
     def lane(self, lane: str, count: int) -> LaneDetail:
-        with self._transactions.read() as transaction:
+        with up_to_date(self._transactions) as transaction:
             [row] = _rows_of(transaction, [lane])
             holders = [job_of(found) for found in transaction.rows(HOLDERS, lane=lane, limit=count)]
             return LaneDetail(row, holders, _next_in(transaction, lane))

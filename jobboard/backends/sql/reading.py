@@ -24,26 +24,27 @@ from jobboard.stats import BoardStats, NameStats
 RECHECK_DELAY = 0.05
 
 
+@contextmanager
+def up_to_date(transactions: Transactions) -> Iterator[Transaction]:
+    """Read one consistent state of a board on which nothing is due; write only if something is."""
+    with transactions.read() as transaction:
+        if not is_any_due(transaction):
+            yield transaction
+            return
+    with transactions.write() as transaction:
+        expire_and_promote(transaction)
+    with transactions.read() as transaction:
+        yield transaction
+
+
 class Reading:
     """Read, find, page and count jobs; say how long to wait for one."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @contextmanager
-    def _up_to_date(self) -> Iterator[Transaction]:
-        """Read one consistent state of a board on which nothing is due; write only if something is."""
-        with self._transactions.read() as transaction:
-            if not is_any_due(transaction):
-                yield transaction
-                return
-        with self._transactions.write() as transaction:
-            expire_and_promote(transaction)
-        with self._transactions.read() as transaction:
-            yield transaction
-
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             if len(uuids) == 1:
                 rows = transaction.rows(job_statements.FIND_VISIBLE, uuid=uuids[0])
             else:
@@ -52,11 +53,11 @@ class Reading:
         return [found.get(uuid) for uuid in uuids]
 
     def history(self, uuid: str) -> list[HistoryEntry]:
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             return history_of(transaction.rows(job_statements.HISTORY, uuid=uuid))
 
     def find(self, name: str, key: str) -> JobRow | None:
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             row = transaction.row(job_statements.FIND_KEY, name=name, key=key)
         return None if row is None else job_of(row)
 
@@ -64,7 +65,7 @@ class Reading:
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:
         after = cursor if isinstance(cursor, tuple) else ANY_JOB
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             streams: list[list[Row]] = []
             for state in states:
                 code = CODES[state]
@@ -84,7 +85,7 @@ class Reading:
         return self.page({JobState.UNCLAIMED}, names, cursor, size).without(closed)
 
     def stats(self) -> BoardStats:
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             numbers = transaction.rows(job_statements.NUMBERS)
             oldest = transaction.row(job_statements.OLDEST_UNCLAIMED)
             now = transaction.now
@@ -95,13 +96,13 @@ class Reading:
         return BoardStats.of({name: NameStats(**found) for name, found in names.items()}, age)
 
     def count(self) -> int:
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             row = transaction.row(job_statements.COUNT)
         return int(row[0]) if row else 0
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         """Return the seconds until a job of these names can be claimed; reads only the heads of indexes."""
-        with self._up_to_date() as transaction:
+        with up_to_date(self._transactions) as transaction:
             known = barred(transaction, names)
             if is_any_ready(transaction, names, unclaimable_names(transaction, known)):
                 return 0.0
