@@ -9,16 +9,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from harnesses.slot_owner import EXPIRY, LONGEST_RUN, SlotOwner, first_to_tell, own
+from harnesses.slot_owner import EXPIRY, FORKS, LONGEST_RUN, SlotOwner, first_to_tell
 from servers.durable_stores import Store, running
 
 from jobboard import JobBoard, Posting, fetch
-from jobboard.testing.contract.processes import FORKS
 
 KILLS, OWNERS, BATCH = 200, 3, 200
 #: For how many seconds the slot may stand free after the claim of a dead owner has expired; and by how many the clock
 #: of a process may differ from what the store sees, on a machine that is busy.
 FREE, SLOW = 1.0, 1.0
+
+#: What takes long to import: the process that is forked finds only what is installed.
+PRELOADED = [
+    "jobboard.testing.rival", "jobboard.backends.redis", "jobboard.backends.sql.sqlite",
+    "jobboard.backends.sql.postgresql",
+]  # fmt: skip
 
 
 @pytest.fixture(params=["sqlite", "redis", "postgresql"])
@@ -38,7 +43,7 @@ class Crew:
     """Owners of whom one that is killed is replaced, and the jobs that they run."""
 
     def __init__(self, store: Store, board: JobBoard) -> None:
-        FORKS.set_forkserver_preload([own.__module__])
+        FORKS.set_forkserver_preload(PRELOADED)
         self._store, self._board, self._numbers = store, board, itertools.count()
         self.owners = [self._new() for _ in range(OWNERS)]
         self.gone: list[SlotOwner] = []

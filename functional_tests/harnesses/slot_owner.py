@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import time
 from multiprocessing.connection import Connection, wait
@@ -9,7 +10,9 @@ from multiprocessing.connection import Connection, wait
 from jobboard.board import JobBoard
 from jobboard.errors import ClaimLost
 from jobboard.fetching import fetch
-from jobboard.testing.contract.processes import FORKS
+
+#: Starts each process as a fork of one that has everything imported.
+FORKS = multiprocessing.get_context("forkserver")
 
 #: How long a claim lasts that nobody ends, and a job runs at most, in seconds.
 EXPIRY, LONGEST_RUN = 0.3, 0.03
