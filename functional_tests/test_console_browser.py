@@ -154,7 +154,7 @@ def test_everybody_can_use_each_page(web: Browser, pages: list[str]) -> None:
 
 def test_what_changes_something_says_what_when_it_is_read_alone(web: Browser) -> None:
     """Screen readers list links and buttons without their rows."""
-    for page in ("trash", "schedules", "names", "conductors"):
+    for page in ("trash", "schedules", "names", "lanes", "conductors"):
         web.open(f"/b/hostile/{page}")
         names = web.script(_NAMES_IN_ROWS)
         assert sorted(set(names)) == sorted(names) != [], page

@@ -22,7 +22,7 @@ def promtool(*arguments: str, given: bytes = b"") -> str:
 
 
 def test_the_alert_rules_are_sound() -> None:
-    assert "SUCCESS: 11 rules found" in promtool("check", "rules", str(MONITORING / "alerts.yaml"))
+    assert "SUCCESS: 12 rules found" in promtool("check", "rules", str(MONITORING / "alerts.yaml"))
 
 
 def test_the_gauges_of_a_board_are_sound(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Schedule, Scheduler, fetch, telemetry
+from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Rate, Schedule, Scheduler, fetch, telemetry
 from jobboard.cli.http_server import HttpServer
 from jobboard.cli.measuring import exposition, routes_of
-from jobboard.operate.gauges import MAX_KINDS, BoardGauges
+from jobboard.operate.gauges import MAX_KINDS, MAX_LANES, BoardGauges
 from jobboard.operate.overview import scale_of
 from jobboard.telemetry.labels import MAX_NAMES
 from jobboard.telemetry.prometheus import PrometheusRecorder
@@ -61,6 +61,9 @@ def test_the_gauges_say_how_the_board_is(board: JobBoard, registry: CollectorReg
         assert value(registry, "up") == 1
         assert value(registry, "jobs", name="resize", state="unclaimed") == 3
         assert value(registry, "jobs", name="resize", state="blocked") == 1
+        assert value(registry, "lane_jobs", lane="tenant:1", state="unclaimed") == 1
+        assert value(registry, "lane_jobs", lane="tenant:1", state="blocked") == 1
+        assert value(registry, "lane_limit", lane="tenant:1") == 1
         assert value(registry, "jobs", name="rotate", state="delayed") == 1
         assert value(registry, "jobs", name="broken", state="trashed") == 1
         assert value(registry, "paused", name="rotate") == 1
@@ -85,6 +88,21 @@ def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: C
     waiting = {sample.labels["name"]: sample.value for sample in samples if sample.labels["state"] == "unclaimed"}
     assert len(waiting) == MAX_NAMES + 1
     assert waiting["other"] == 10_000 - MAX_NAMES
+
+
+def test_only_the_longest_lanes_have_series(board: JobBoard, registry: CollectorRegistry) -> None:
+    board.limits.set(lane="tenant:*", running=1)
+    board.limits.set(lane="quick", rate=Rate(1, 60))
+    for number in range(40):
+        board.post_many([Posting("resize", lane=f"tenant:{number}")] * (number + 1))
+    board.post_many([Posting("resize", lane="quick")] * 100)
+    board.pause(lane="tenant:39")
+    families = {family.name: family.samples for family in registry.collect()}
+    blocked = {s.labels["lane"]: s.value for s in families["jobboard_lane_jobs"] if s.labels["state"] == "blocked"}
+    assert blocked == {"quick": 99, "tenant:39": 40} | {f"tenant:{number}": number for number in range(21, 39)}
+    limits = {s.labels["lane"]: s.value for s in families["jobboard_lane_limit"]}
+    assert limits == {lane: float(lane != "tenant:39") for lane in blocked if lane != "quick"}
+    assert len(families["jobboard_lane_oldest_blocked_seconds"]) == MAX_LANES == 20
 
 
 def test_kinds_of_participants_have_a_bounded_number_of_series(board: JobBoard, registry: CollectorRegistry) -> None:
@@ -138,7 +156,9 @@ def test_each_series_of_the_dashboard_and_the_alerts_is_in_a_scrape(
     handlers.add("resize", lambda job: None)
     remove = telemetry.add(recorder := PrometheusRecorder(registry))
     try:
+        board.limits.set(lane="tenant:*", running=1)
         board.post_many([Posting("resize"), Posting("resize", delay=3600)])
+        board.post_many([Posting("unhandled", lane="tenant:1")] * 2)
         board.schedules.add(Schedule("often", Every(seconds=1), "resize"))
         conductor, scheduler = Conductor("crew", board, handlers), Scheduler(board)
         conductor.start()

@@ -48,6 +48,16 @@ def test_events_are_counted_by_name_and_waits_and_runs_are_timed(board: JobBoard
     assert counts.take()[0].to_plain() == Figures().to_plain()
 
 
+def test_a_job_waits_from_its_admission_on() -> None:
+    counts = EventCounts()
+    kinds = (EventKind.POSTED, EventKind.BLOCKED, EventKind.ADMITTED, EventKind.CLAIMED)
+    for kind, at in zip(kinds, (0.0, 0.0, 1000.0, 1001.0), strict=True):
+        counts.count(event(kind, "u", at))
+    waited = counts.take()[0].wait.percentile(1.0)
+    assert waited is not None
+    assert waited < 2
+
+
 def test_an_operator_who_trashes_a_waiting_job_is_no_failure() -> None:
     counts = EventCounts()
     trashed = event(EventKind.TRASHED, "u", 1.0)

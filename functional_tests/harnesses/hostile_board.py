@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from jobboard import Cron, Entity, Every, Job, JobBoard, LogBook, Posting, Schedule
+from jobboard import Cron, Entity, Every, Job, JobBoard, LogBook, Posting, Rate, Schedule
 
 MARKUP = '<img src=x onerror="window.pwned=1"></td></table><script>window.pwned=2</script>\'"&amp;'
 TERMINAL = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\b"
@@ -46,5 +46,10 @@ def fill(board: JobBoard) -> list[Job]:
     board.register_entity(Entity("scheduler", NAME, {"host": NAME}, ttl=86_400))
     board.register_entity(Entity(NAME, "W" * 255, {NAME: TEXT[:1000]}, ttl=86_400))
     board.pause(NAME)
+    board.limits.set(lane=NAME, running=1, by=NAME, reason=TEXT[:1000])
+    board.limits.set(name="held", running=3, by=NAME)
+    board.limits.set(lane="tenant:*", rate=Rate(30, 60))
+    board.post_many([Posting(NAME, lane=NAME)] * 3 + [Posting("laned", lane=f"tenant:{n}") for n in range(5)] * 2)
+    board.pause(lane="tenant:1", by=NAME, reason=TEXT[:1000])
     board.post_many(Posting(f"name {number}") for number in range(60))
     return [waiting, delayed, failed, *trashed, done, claimed]

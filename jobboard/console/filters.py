@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobboard.console.view import View
 
 #: The parameters with a text that :class:`Selection` takes as it is, under the same name.
-_TEXTS = ("key", "key_prefix", "key_contains", "owner", "reason", "kind", "schedule")
+_TEXTS = ("key", "lane", "key_prefix", "key_contains", "owner", "reason", "kind", "schedule")
 
 
 @dataclass(frozen=True, slots=True)

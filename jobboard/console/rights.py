@@ -17,7 +17,7 @@ RIGHTS: Mapping[str, str] = {
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",
     "purge": "delete jobs from the trash for good",
-    "pause": "pause a name, or the board",
+    "pause": "pause a name, a lane, or the board",
     "resume": "end a pause",
     "quiet": "let a conductor claim no more, or again",
     "schedules": "pause, resume and fire schedules",

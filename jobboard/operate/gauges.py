@@ -17,16 +17,21 @@ from jobboard.telemetry.labels import MAX_NAMES, OTHER
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
+    from jobboard.limit import LaneStats
     from jobboard.participants import Entity
 
 #: Participants that the project itself has.
 _OWN_KINDS = ("conductor", "scheduler")
 #: How many further kinds have series of their own: anybody may register, as of any kind.
 MAX_KINDS = 20
+#: How many lanes have series, those with most blocked jobs.
+MAX_LANES = 20
 
 
 class BoardGauges:
     """A collector for ``prometheus_client``; costs 28 requests a board at most, see :func:`overview`.
+
+    While jobs are blocked, the lanes cost 3 more.
 
     :param boards: connected.
     """
@@ -38,14 +43,18 @@ class BoardGauges:
         families = _Families()
         for board in self._boards:
             began = time.monotonic()
+            lanes: list[LaneStats] = []
             try:
                 look: Overview | None = overview(board)
+                if look is not None and look.stats.blocked:
+                    lanes = board.limits.lanes(MAX_LANES)
             except BoardUnavailable:
                 look = None
             families.add("up", board.name, value=float(look is not None))
             families.add("look_seconds", board.name, value=time.monotonic() - began)
             if look is not None:
                 _add_names(families, board.name, look.names)
+                _add_lanes(families, board.name, lanes)
                 _add_participants(families, board.name, look.entities)
                 _add_schedules(families, board.name, look.schedules)
         return iter(families.made.values())
@@ -62,6 +71,9 @@ _GAUGES = {
     ),
     "paused": ("Whether no jobs of this name are claimed.", ("board", "name")),
     "conductors": ("Conductors that are alive and claim jobs of this name.", ("board", "name")),
+    "lane_jobs": ("Jobs by state, of the lanes with most blocked ones.", ("board", "lane", "state")),
+    "lane_limit": ("How many jobs of such a lane may run; 0 if it is paused.", ("board", "lane")),
+    "lane_oldest_blocked_seconds": ("For how long the first blocked job has waited for its lane.", ("board", "lane")),
     "entities": ("Conductors, schedulers and others, alive or gone.", ("board", "kind", "alive")),
     "slots": ("Slots of living conductors.", ("board", "state")),
     "longest_run_seconds": ("How long the handler that runs longest has run; 0 if none runs.", ("board",)),
@@ -93,6 +105,17 @@ def _add_names(families: _Families, board: str, names: Sequence[NameOverview]) -
         families.add("oldest_unclaimed_seconds", board, name, value=max(part.next_waits or 0.0 for part in parts))
         families.add("paused", board, name, value=float(any(part.paused for part in parts)))
         families.add("conductors", board, name, value=min(part.conductors for part in parts))
+
+
+def _add_lanes(families: _Families, board: str, lanes: Sequence[LaneStats]) -> None:
+    for lane in lanes:
+        for state, number in (("unclaimed", lane.claimable), ("claimed", lane.running), ("blocked", lane.blocked)):
+            families.add("lane_jobs", board, lane.lane, state, value=number)
+        families.add("lane_oldest_blocked_seconds", board, lane.lane, value=lane.oldest or 0.0)
+        limit = lane.limit
+        running = None if limit is None else 0 if limit.paused else limit.running
+        if running is not None:
+            families.add("lane_limit", board, lane.lane, value=running)
 
 
 def _add_participants(families: _Families, board: str, entities: Sequence[Entity]) -> None:

@@ -21,6 +21,7 @@ def show(view: View) -> Response:
     """Show the names as the sampler saw them, and what is paused now."""
     sampler, answers = sampler_of(view), answers_of(view)
     seen = sampler.status()
+    limits = {limit.name: limit.running for limit in answers.get("limits", lambda: list(view.board.limits))}
     pauses = {pause.name: pause for pause in answers.get("pauses", view.board.pauses)}
     hour = answers.get("last hour", lambda: last_hour(sampler), 5.0)
     wanted = view.typed("q")
@@ -35,7 +36,9 @@ def show(view: View) -> Response:
                 for label, share in _SHARES.items()
             }
             counts = {what: getattr(figures, what, None) for what in ("finished", "failed")}
-            rows.append({**numbers, "name": name, "pause": pauses.get(name), **durations, **counts})
+            rows.append(
+                {**numbers, "name": name, "pause": pauses.get(name), "limit": limits.get(name), **durations, **counts}
+            )
     left_out = seen.get("left_out", {}).get("names", 0)
     return view.render(
         "names.html", rows=rows, q=wanted, board_pause=pauses.get(None), left_out=left_out, at=seen.get("at")

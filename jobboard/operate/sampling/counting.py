@@ -20,13 +20,23 @@ MAX_FOLLOWED = 10_000
 _MAX_AGE = 2 * 86_400.0
 
 _BEGINS_TO_WAIT = frozenset(
-    {EventKind.POSTED, EventKind.DUE, EventKind.ABANDONED, EventKind.EXPIRED, EventKind.RELEASED, EventKind.RESTORED}
+    {
+        EventKind.POSTED,
+        EventKind.DUE,
+        EventKind.ADMITTED,
+        EventKind.ABANDONED,
+        EventKind.EXPIRED,
+        EventKind.RELEASED,
+        EventKind.RESTORED,
+    }
 )
 _ENDS_ATTEMPT = frozenset({EventKind.CONSUMED, EventKind.ABANDONED, EventKind.EXPIRED, EventKind.TRASHED})
 _ENDS_JOB = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED})
+#: What can't be claimed for now waits for no conductor.
+_ENDS_WAIT = _ENDS_JOB | {EventKind.BLOCKED}
 #: What conductors say of a handler that asked for it; nothing failed then.
 _RUNS_AGAIN = "runs again"
-KINDS = _BEGINS_TO_WAIT | _ENDS_ATTEMPT | _ENDS_JOB | {EventKind.CLAIMED}
+KINDS = _BEGINS_TO_WAIT | _ENDS_ATTEMPT | _ENDS_WAIT | {EventKind.CLAIMED}
 
 
 class Followed:
@@ -92,7 +102,7 @@ class EventCounts:
             wait, run = None, None
             if event.kind in _ENDS_ATTEMPT:
                 run = self.running.end(uuid, at)
-            if event.kind in _ENDS_JOB:
+            if event.kind in _ENDS_WAIT:
                 self.waiting.end(uuid, at)
             if event.kind is EventKind.CLAIMED:
                 wait = self.waiting.end(uuid, at)
