@@ -205,7 +205,8 @@ class Posting:
                 of_lane, row = tied.setdefault(step.row.ties.lane, {}), step.row
                 earlier = of_lane.get(row.uuid)
                 before = step.before if earlier is None else earlier.job
-                of_lane[row.uuid] = Member(before, row, step.told, row.state is JobState.BLOCKED)
+                waited = before is not None and before.row.state is JobState.BLOCKED
+                of_lane[row.uuid] = Member(before, row, step.told, row.state is JobState.BLOCKED and not waited)
         if not tied:
             return []
         known = self._rules.known()
