@@ -168,6 +168,10 @@ def board(request: pytest.FixtureRequest, site: Site) -> JobBoard:
     into = "jobboard_schedules (board, id, version, next_at, body)"
     site.run(f"INSERT INTO {into} SELECT board, uuid, 'v', 9e9, '' {of_these}", number)
     board.schedules.add(Schedule("nightly", Every(days=1), "resize"))
+    if site.is_postgresql:
+        # While autovacuum analyzes the table, nobody else may drop index entries of rows that have changed since.
+        site.run("ALTER TABLE jobboard_jobs SET (autovacuum_enabled = off)")
+        site.run("VACUUM ANALYZE jobboard_jobs")
     site.run("ANALYZE" if site.is_postgresql else "ANALYZE TABLE jobboard_jobs, jobboard_journal, jobboard_schedules")
     return board
 
@@ -201,14 +205,14 @@ _OF_A_LANE: dict[str, tuple[Statement, int]] = {
 
 
 @pytest.mark.parametrize("is_analyzed", [False, True], ids=["as they were", "anew"])
-def test_a_look_at_a_lane_reads_little_beside_ten_thousand_blocked_jobs(site: Site, is_analyzed: bool) -> None:
+def test_a_look_at_a_lane_reads_little_beside_thousands_of_blocked_jobs(site: Site, is_analyzed: bool) -> None:
     board = site.harness.board()
     for lane in "abc":
         board.limits.set(lane=lane, running=1)
     # Lanes without a limit are as large.
-    for lane in "a" * 10 + "bcdef":
+    for lane in "aaaabcd":
         board.post_many([Posting("resize", lane=lane) for _ in range(1000)])
-    assert board.stats().blocked == 11_997
+    assert board.stats().blocked == 5_997
     if is_analyzed:
         site.run("ANALYZE" if site.is_postgresql else "ANALYZE TABLE jobboard_jobs, jobboard_lanes")
     wanted = {"lane": "a", "limit": 1, "after": ""}

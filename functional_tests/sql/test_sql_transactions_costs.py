@@ -37,7 +37,7 @@ STATEMENTS = {
     "post that keeps": (3, 8, 9),
     "post with a delay": (3, 7, 8),
     "post of three": (9, 7, 12),
-    "consume": (7, 7, 7),
+    "consume": (6, 7, 7),
 }
 
 

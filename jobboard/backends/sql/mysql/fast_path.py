@@ -122,7 +122,7 @@ class MysqlPosting(Posting):
             transaction.do(FIND_MANY, uuids=transaction.list_of(new.uuid for new in rows))
             transaction.do(STATUS)
             transaction.changed = False
-        found, [(status,)] = transaction.answers
+        found, [(status, _)] = transaction.answers
         jobs = {job.uuid: job for job in map(job_of, found)}
         if status or any(new.uuid not in jobs for new in rows):
             return []
