@@ -56,7 +56,10 @@ class Recorder:
         """
 
     def claimed(self, board: str, name: str, waited: float | None) -> None:
-        """A job was claimed; ``waited``: since it could be claimed first; None after its first attempt."""
+        """A job was claimed; ``waited``: since it could be claimed first; None after its first attempt.
+
+        Of a job with a lane it begins when it was due, so the time for which it was blocked counts.
+        """
 
     def started(self, job: RunningJob) -> None:
         """A conductor begins to run a job."""
