@@ -15,9 +15,9 @@ from servers.durable_stores import Store, running
 from jobboard import JobBoard, Posting, fetch
 
 KILLS, OWNERS, BATCH = 200, 3, 200
-#: For how many seconds the slot may stand free after the claim of a dead owner has expired; and by how many the clock
-#: of a process may differ from what the store sees, on a machine that is busy.
-FREE, SLOW = 1.0, 1.0
+#: For how many seconds the slot may stand free after the claim of a dead owner has expired; and for how many more once
+#: in a while, on a machine that is busy elsewhere.
+FREE, SLOW = 1.0, 10.0
 
 #: What takes long to import: the process that is forked finds only what is installed.
 PRELOADED = [
@@ -82,8 +82,10 @@ def test_a_killed_owner_gives_its_slot_to_one_other(store: Store, board: JobBoar
     assert len(runs) > KILLS
     overlaps = [(one, other) for one, other in pairwise(runs) if other[0] < one[1]]
     assert overlaps == []
-    gaps = [other[0] - one[0] for one, other in pairwise(runs)]
-    assert max(gaps) < EXPIRY + LONGEST_RUN + FREE + SLOW
+    gaps = sorted(other[0] - one[0] for one, other in pairwise(runs))
+    # A third of them or more are those after a death.
+    assert gaps[int(0.95 * len(gaps))] < EXPIRY + LONGEST_RUN + FREE
+    assert gaps[-1] < EXPIRY + LONGEST_RUN + FREE + SLOW
     stats = board.limits.lane("tenant:1")
     assert stats.running + stats.claimable == 1
     assert board.audit() == []
