@@ -88,6 +88,11 @@ class LaneStep:
     is_cut: bool = False
 
     @property
+    def needs_guard(self) -> bool:
+        """Whether it has a limit, and jobs."""
+        return is_limited(self.limit) and any(self.counts.values())
+
+    @property
     def is_changed(self) -> bool:
         """Whether it must be written, if no job of the step belongs to it."""
         return bool(self.moved) or (self.next_at, self.look_at) != self.before
@@ -103,7 +108,7 @@ class LaneStep:
             ops.append(delete(keys.look(before, self.lane)))
         if self.look_at is not None:
             ops.append(put(keys.look(self.look_at, self.lane), b""))
-        if self.look_at is None and not (is_limited(self.limit) and any(self.counts.values())):
+        if self.look_at is None and not self.needs_guard:
             return [*ops, delete(keys.guard(self.lane))] if self.revision else ops
         return [*ops, put(keys.guard(self.lane), pack([self.next_at, self.look_at]))]
 
@@ -379,6 +384,6 @@ def _carry_out(step: LaneStep, moves: LanePlan[StoredJob], now: float) -> None:
     step.counts[LanePart.CLAIMABLE] += change
     step.counts[LanePart.BLOCKED] -= change
     step.next_at, step.look_at = moves.next_at, now if step.is_cut else moves.look_at
-    if step.look_at is None and step.limit.rate is not None and step.next_at > now and not any(step.counts.values()):
-        # Its guard is kept until the rate has nothing to remember.
+    if step.look_at is None and step.next_at > now and not step.needs_guard:
+        # Its guard is kept until its rate has nothing to remember, also if the rate is removed and set again meanwhile.
         step.look_at = step.next_at
