@@ -15,14 +15,15 @@ from helpers.embedded import MemoryHarness
 from helpers.gates import Gate
 
 from jobboard import EventKind, Every, JobBoard, JobState, Posting, Schedule, Schedules
-from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncSchedules, backend
+from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncLimits, AsyncSchedules, backend
+from jobboard.board.limits import Limits
 from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, InvalidPosting, UnknownBackend
 from jobboard.job import Job
 from jobboard.testing import LossyBackend
 
 pytestmark = pytest.mark.anyio
 
-WRAPPERS = [(JobBoard, AsyncJobBoard), (Job, AsyncJob), (Schedules, AsyncSchedules)]
+WRAPPERS = [(JobBoard, AsyncJobBoard), (Job, AsyncJob), (Schedules, AsyncSchedules), (Limits, AsyncLimits)]
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -98,6 +99,21 @@ async def test_a_bad_argument_raises_as_it_does_on_the_sync_board(board: AsyncJo
         await board.post("resize", unheard_of=True)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         [job async for job in board.iterjobs(names="resize")]
+
+
+async def test_limits_and_lanes(board: AsyncJobBoard) -> None:
+    await board.limits.set(lane="tenant:*", running=1)
+    first, second, third = await board.post_many([Posting("resize", lane="tenant:42") for _ in range(3)])
+    assert [await job.state for job in (first, second, third)] == [
+        JobState.UNCLAIMED, JobState.BLOCKED, JobState.BLOCKED,
+    ]  # fmt: skip
+    assert [limit.lane async for limit in board.limits] == ["tenant:*"]
+    assert ((await board.limits.lane("tenant:42")).blocked, first.lane) == (2, "tenant:42")
+    await board.pause(lane="tenant:42")
+    assert await first.state is JobState.BLOCKED
+    await board.resume(lane="tenant:42")
+    assert await board.limits.remove(lane="tenant:*")
+    assert [await job.state for job in (first, second, third)] == [JobState.UNCLAIMED] * 3
 
 
 async def test_iterations_waits_and_schedules(board: AsyncJobBoard) -> None:

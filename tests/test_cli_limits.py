@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,6 @@ rate = "30/60s"
 [limits.name.import]
 running = 100
 """
-
-
-@pytest.fixture
-def board(uri: str) -> Iterator[JobBoard]:
-    with backend("test", uri) as board:
-        if not board.capabilities.ties:
-            pytest.skip("SQLite has no lanes yet")
-        yield board
 
 
 def test_limits_are_set_listed_replaced_and_removed(jobboard: Run, board: JobBoard) -> None:

@@ -175,6 +175,17 @@ def test_a_key_is_unique_among_live_tasks(backend: JobBoardBackend, board: JobBo
     assert (job.key, job.max_attempts) == ("order/7", 7)
 
 
+def test_tasks_of_a_lane_keep_its_limit(backend: JobBoardBackend, board: JobBoard) -> None:
+    board.limits.set(lane="tenant:*", running=1)
+    for number in range(3):
+        tasks.add.using(lane="tenant:42").enqueue(number)
+    jobs = list(board.iterjobs())
+    assert [job.lane for job in jobs] == ["tenant:42"] * 3
+    assert len(board.claim_next("w", limit=3)) == 1
+    with pytest.raises(InvalidTask, match="lane"):
+        tasks.add.using(lane="tenant:*").enqueue(1)
+
+
 def test_a_uuid_makes_one_task_of_two_calls(backend: JobBoardBackend, board: JobBoard) -> None:
     task = tasks.add.using(uuid=str(uuid.uuid4()))
     assert task.enqueue(1) == task.enqueue(1)
