@@ -13,15 +13,12 @@ import pytest
 from harnesses.sql_site import Site
 
 import jobboard
-from jobboard import Every, JobBoard, JobState, Posting, Schedule
+from jobboard import Every, JobBoard, JobState, Schedule
 from jobboard.backends.sql import (
     admin_statements,
     audit,
-    exchanges,
     job_statements,
     journal_statements,
-    lanes,
-    limits,
     schedules,
 )
 from jobboard.backends.sql.mysql import fast_statements as mysql
@@ -101,7 +98,7 @@ _VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _cost(site: Site, board: JobBoard, statement: Statement, **there: Any) -> int:
+def cost_of(site: Site, board: JobBoard, statement: Statement, **there: Any) -> int:
     """Return how many pages, or on MariaDB rows, a statement about what is there reads; undo what it changes."""
     database: Any = board._backend.database  # type: ignore[attr-defined]
     dialect = database.driver.dialect
@@ -185,42 +182,10 @@ def test_no_statement_reads_more_than_it_needs_beside_thousands_of_jobs(site: Si
             continue
         wanted = {**there, "size": 5, "id": 0} if "page" in what else there
         # The first execution may also tidy what it passes.
-        cost = min(_cost(site, board, statement, **wanted) for _ in range(2))
+        cost = min(cost_of(site, board, statement, **wanted) for _ in range(2))
         if cost > _MANY.get(what.partition(": ")[2] or what, _FEW):
             dear[what] = cost
     assert dear == {}
-
-
-#: What a look at a lane of one slot asks, and what an exchange does; and how much of it may be read.
-_OF_A_LANE: dict[str, tuple[Statement, int]] = {
-    "the numbers of a lane": (lanes.COUNT, 120),
-    "the next job": (lanes.LOCK_BLOCKED, 20),
-    "the last claimable job": (lanes.LOCK_CLAIMABLE, 20),
-    "names of claimable jobs": (exchanges.CLAIMABLE_NAMES, 20),
-    "the next job of a name": (exchanges.LOCK_BLOCKED_OF_NAME, 20),
-    "the next lane of a name": (exchanges.NEXT_LANE, 20),
-    "the next name of BLOCKED jobs": (exchanges.FIRST_NAME, 20),
-    "how a lane stands, but for how many are BLOCKED": (limits.HOLDERS, 20),
-}
-
-
-@pytest.mark.parametrize("is_analyzed", [False, True], ids=["as they were", "anew"])
-def test_a_look_at_a_lane_reads_little_beside_thousands_of_blocked_jobs(site: Site, is_analyzed: bool) -> None:
-    board = site.harness.board()
-    for lane in "abc":
-        board.limits.set(lane=lane, running=1)
-    # Lanes without a limit are as large.
-    for lane in "aaaabcd":
-        board.post_many([Posting("resize", lane=lane) for _ in range(1000)])
-    assert board.stats().blocked == 5_997
-    if is_analyzed:
-        site.run("ANALYZE" if site.is_postgresql else "ANALYZE TABLE jobboard_jobs, jobboard_lanes")
-    wanted = {"lane": "a", "limit": 1, "after": ""}
-    costs = {
-        what: min(_cost(site, board, statement, **wanted) for _ in range(2))
-        for what, (statement, _) in _OF_A_LANE.items()
-    }
-    assert {what: cost for what, cost in costs.items() if cost > _OF_A_LANE[what][1]} == {}
 
 
 _FIFTY = [f"b{number}" for number in range(50)]
@@ -444,10 +409,10 @@ def _prepare(connection: Any, board: JobBoard, statement: Statement) -> Callable
 
 def test_lines_of_no_job_are_found_by_few_reads_for_each(site: Site, board: JobBoard) -> None:
     ((lines,),) = site.run("SELECT count(*) FROM jobboard_journal")
-    assert _cost(site, board, audit.ORPHANED_LINES) < 10 * lines + 200
+    assert cost_of(site, board, audit.ORPHANED_LINES) < 10 * lines + 200
 
 
 def test_what_a_scan_or_a_sort_reads_is_more_than_a_few(site: Site, board: JobBoard) -> None:
     every, columns = job_statements.select(job_statements.jobs.c.uuid), job_statements.jobs.c
     for dear in (every.where(columns.last_error == "x"), every.order_by(columns.last_modified).limit(1)):
-        assert _cost(site, board, Statement(dear)) > 2 * _FEW
+        assert cost_of(site, board, Statement(dear)) > 2 * _FEW
