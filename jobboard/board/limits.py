@@ -74,10 +74,11 @@ class Limits:
 
         What waited may start at once; what runs counts if a limit is set again.
 
-        :returns: whether there was one.
+        :returns: whether there was one; a pause alone is none.
         """
         target = check_target(name, lane)
-        is_there = self.get(name=name, lane=lane) is not None
+        old = self.get(name=name, lane=lane)
+        is_there = old is not None and not replace(old, paused=False).is_empty
         if is_there:
             self._change(target, lambda old: replace(target, paused=old.paused), by, reason)
         return is_there
