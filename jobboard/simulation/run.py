@@ -185,11 +185,7 @@ class _Run:
             _, name, lane, _, priority = arrivals[number]
             ties = Ties(lane) if self._has_lanes and lane is not None else None
             new = NewJob(str(number), name, priority, b"", ties=ties)
-            row = draft(new, now)
-            change = lifecycle.post(row, new, now)
-            store.enter(row)
-            store.carry_out(row, change, now)
-            store.lanes.look_all(now)
+            store.post_alone(draft(new, now), new, now)
             self._tally.arrive(number)
             number += 1
         self._next = number

@@ -45,7 +45,9 @@ class Jobs:
             # The whole batch is planned before anything changes, so that all or none are posted.
             plan = PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
             steps = [plan.step(new) for new in rows]
-            if not any(outcome.refuses_batch for outcome, _ in steps):
+            if len(rows) == 1 and steps[0][0] is PostOutcome.POSTED:
+                store.post_alone(steps[0][1], rows[0], now)
+            elif not any(outcome.refuses_batch for outcome, _ in steps):
                 for new, (outcome, row) in zip(rows, steps, strict=True):
                     if outcome is PostOutcome.POSTED:
                         self._post(row, new, now)

@@ -127,6 +127,15 @@ class Lanes:
         """Return what holds for the lane of a job."""
         return UNLIMITED if row is None or row.ties is None else self.rules.of_lane(row.ties.lane)
 
+    def has_room(self, row: StoredJob) -> bool:
+        """Whether a look would admit a job that joins its lane now: nobody waits there, and no rate must let it."""
+        limit = self.limit_of(row)
+        lane = None if row.ties is None else self.by_name.get(row.ties.lane)
+        if limit.rate is not None or (lane is not None and lane.blocked.by_name):
+            return False
+        held = 0 if lane is None else lane.held(limit) + len(lane.claimable)
+        return limit.running is None or held < limit.running
+
     def follow(self, lane: str, row: StoredJob, was_blocked: bool) -> None:
         """Let the next look see a lane, and a job of it that has changed."""
         self._open[lane] = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from jobboard.backends import admission, lifecycle
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
@@ -16,7 +17,7 @@ from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.lanes import Lanes
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, next_ready
-from jobboard.backends.rows import BookRow, EntityRow, Pause, ScheduleRow
+from jobboard.backends.rows import BookRow, EntityRow, NewJob, Pause, ScheduleRow
 from jobboard.backends.transition import Answer, Note, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent
@@ -94,6 +95,15 @@ class MemoryStore:
         self.last_sequence += 1
         row.sequence = self.last_sequence
         self.rows[row.uuid] = self.by_sequence[row.sequence] = row
+
+    def post_alone(self, row: StoredJob, new: NewJob, now: float) -> None:
+        """Put a new row on the board, in a step of its own; one whose lane has room joins nobody who waits."""
+        change = lifecycle.post(row, new, now)
+        if row.state is BLOCKED and self.lanes.has_room(row):
+            admission.admit_at_once(row)
+        self.enter(row)
+        self.carry_out(row, change, now)
+        self.lanes.look_all(now)
 
     def carry_out(self, row: StoredJob, change: Transition[Answer], now: float, *, was_blocked: bool = False) -> Answer:
         """Let a row that was changed stand where its state says, write its history, tell of it, and return the answer.
