@@ -9,6 +9,7 @@ from itertools import count as numbers
 import psycopg
 
 from benchmarks.goals.goal import Goal, Part, Setting, Sides
+from benchmarks.goals.lanes import lanes
 from benchmarks.goals.many_posters import BARE, STATEMENT, Posters
 from benchmarks.goals.sides import a_second, idle_conductors, scripts, telling
 from benchmarks.stores import STORES
@@ -66,5 +67,6 @@ PARTS = (
         ),
         _many_posters,
     ),
+    lanes("postgresql", ">= 300", "ratio >= 0.9"),
     Part("idle", (Goal(_IDLE, "/s", "<= 1"),), _idle),
 )

@@ -8,6 +8,7 @@ from functools import partial
 
 from benchmarks.boards import claim_and_consume, post
 from benchmarks.goals.goal import BEFORE, Goal, Part, Setting, Sides
+from benchmarks.goals.lanes import lanes
 from benchmarks.goals.sides import a_second, idle_conductors, scripts, telling
 from benchmarks.peers.report import Results
 from benchmarks.processes import drain_by
@@ -85,5 +86,6 @@ PARTS = (
         tuple(Goal(what, "/s", "ratio >= 1.3", "1 process", "2 processes") for what in (_DRAIN, _WORK)),
         _processes,
     ),
+    lanes("redis", ">= 2,000", "ratio >= 0.95"),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),
 )
