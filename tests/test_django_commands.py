@@ -56,7 +56,7 @@ def test_other_names_and_the_whole_board_are_paused_as_before(
     ("arguments", "text"),
     [
         (["pause", "--queue", "cpu"], "has no 'cpu'; it has default, mail"),
-        (["pause", MAIL, "--queue", "mail"], "not both"),
+        (["pause", MAIL, "--queue", "mail"], "one of them"),
         (["conductor", "--queues", "mail,cpu"], "has no 'cpu'; it has default, mail"),
         (["conductor", "--only", "django_site.tasks.mial"], "did you mean django_site.tasks.mail"),
         (["conductor", "jobs:handlers", "--only", MAIL], "not for MODULE:HANDLERS"),

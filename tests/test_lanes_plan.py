@@ -157,7 +157,8 @@ rates = st.builds(Rate, st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]), st
 def check_starts(starts: Sequence[float], rate: Rate) -> None:
     for first, begin in enumerate(starts):
         for last, end in enumerate(starts[first:], first):
-            assert last - first + 1 <= rate.burst + 1 + (end - begin + NEAR) / rate.interval
+            # What was let in before, and found no conductor, may start together with what was saved up since.
+            assert last - first + 1 <= 2 * rate.burst + (end - begin + NEAR) / rate.interval
 
 
 @given(

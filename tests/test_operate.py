@@ -58,7 +58,7 @@ class TestViews:
         assert found["oldest_unclaimed"] >= 0
         [pause] = board.pauses()
         told = {"name": "a", "by": "ada", "reason": "disk full", "at": pause.at}
-        assert found["paused"] == {"board": False, "names": ["a"], "pauses": [told]}
+        assert found["paused"] == {"board": False, "names": ["a"], "pauses": [told], "lanes": []}
 
     def test_entities_without_metadata(self, board: JobBoard) -> None:
         board.register_entity(Entity("scheduler", "s"))

@@ -138,7 +138,7 @@ def test_a_newer_format_is_told_from_what_is_none(form: int) -> None:
     for data in (msgpack.packb([form]) + b"\xc1", msgpack.packb([form, 1, 2]), msgpack.packb([form] * 9)):
         with pytest.raises(NewerFormat, match=f"format {form}; this version reads 3"):
             unpack_payload(data)
-    with pytest.raises(NewerFormat, match=f"format {form}; this version reads 1"):
+    with pytest.raises(NewerFormat, match=f"format {form}; this version reads 2"):
         unpack_schedule("id", msgpack.packb([form, "anything"]))
 
 

@@ -248,7 +248,7 @@ def most_at_once(spans: Sequence[Span]) -> int:
 def assert_rate(moments: Sequence[float], rate: Rate) -> None:
     for first, begin in enumerate(moments):
         for number, end in enumerate(moments[first:], start=1):
-            assert number <= rate.burst + 1 + (end - begin) / rate.interval + 1e-6
+            assert number <= 2 * rate.burst + (end - begin) / rate.interval + 1e-6
 
 
 # -- the loop itself ---------------------------------------------------------------------------------------------------

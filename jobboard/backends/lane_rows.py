@@ -28,7 +28,8 @@ class LimitRow:
 
     def verdict(self, stored: str | None, after: str | None) -> Verdict:
         """Return what becomes of it if this is the stored version (None: none); DONE: it can be written."""
-        if stored == self.version:
+        is_gone = stored is None and after is not None and self.limit.is_empty and not self.is_pending
+        if stored == self.version or is_gone:
             return Verdict.REPEATED
         return Verdict.DONE if stored == after else Verdict.LOST
 

@@ -68,8 +68,6 @@ class Limits(LimitStore):
         while True:
             stored, revision = self._stored(row)
             verdict = row.verdict(None if stored is None else stored.version, after)
-            if stored is None and row.limit.is_empty and not row.is_pending and after is not None:
-                verdict = Verdict.REPEATED
             if verdict is not Verdict.DONE or self._write(row, revision):
                 return verdict
             deadline.check(f"the limit of {row.key[1]!r} changes all the time")

@@ -97,8 +97,6 @@ class Limits(LimitStore):
             lanes.wait_for_lock(transaction)
             scope, pattern = row.key
             stored = transaction.row(FIND, scope=scope, pattern=pattern)
-            if stored is None and scope == "name" and row.limit.is_empty:
-                return Verdict.REPEATED
             verdict = row.verdict(None if stored is None else stored[0], after)
             if verdict is Verdict.DONE:
                 _write(transaction, row, is_new=stored is None)

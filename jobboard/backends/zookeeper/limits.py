@@ -89,7 +89,7 @@ class Limits(LimitStore):
     def _put(self, row: LimitRow, after: str | None) -> Verdict | None:
         """Write a limit; None if another client has changed limits or pauses meanwhile."""
         stored = self._read(row)
-        verdict = _verdict(row, stored, after)
+        verdict = row.verdict(stored.version, after)
         if verdict is not Verdict.DONE:
             return verdict
         try:
@@ -204,13 +204,6 @@ class Limits(LimitStore):
         guard = None if found is None else decode_guard(found.data)
         next_at = 0.0 if guard is None else guard.next_at or 0.0
         return max(0.0, next_at - (limit.rate.burst - 1) * limit.rate.interval - now)
-
-
-def _verdict(row: LimitRow, stored: _Stored, after: str | None) -> Verdict:
-    if stored.version is None and after is not None and row.limit.lane is None and row.limit.is_empty:
-        # A repeat: nothing is left of it.
-        return Verdict.REPEATED
-    return row.verdict(stored.version, after)
 
 
 def _with_limit(rules: NameRules, row: LimitRow) -> NameRules:
