@@ -56,7 +56,7 @@ def audit_lanes(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     for lane, problem in _problems(transaction, tied):
         findings.append(AuditFinding(None, problem, repair))
         if repair:
-            look_at(transaction, {lane: next(job for job in tied if _lane_of(job) == lane)})
+            look_at(transaction, {lane: next(job for job in tied if _lane_of(job) == lane)}, {}, {})
     return findings
 
 

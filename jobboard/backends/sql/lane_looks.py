@@ -84,11 +84,18 @@ class LaneLook:
     """One look at some lanes; only for a transaction that may look.
 
     :param joined: jobs of these lanes that this transaction lets join them, by their uuids; they are changed in place.
+    :param waited: others that it has changed, likewise.
     """
 
-    def __init__(self, transaction: Transaction, wanted: Iterable[str], joined: Mapping[str, JobRow]) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        wanted: Iterable[str],
+        joined: Mapping[str, JobRow],
+        waited: Mapping[str, JobRow],
+    ) -> None:
         self._transaction = transaction
-        self._joined = joined
+        self._joined, self._own = joined, {**joined, **waited}
         self._names = list(wanted)
         self._lanes: dict[str, _Lane] = {}
         self._moved: list[tuple[JobRow, Transition[None] | None]] = []
@@ -121,7 +128,7 @@ class LaneLook:
         for name in wanted:
             self._lanes[name].first.clear()
         for job in self._locked(lanes.LOCK_BLOCKED, wanted):
-            self._lane_of(job).first.append(self._joined.get(job.uuid, job))
+            self._lane_of(job).first.append(self._own.get(job.uuid, job))
 
     def _locked(self, statement: Statement, wanted: Mapping[str, int]) -> list[JobRow]:
         many = [{"lane": name, "limit": limit} for name, limit in wanted.items()]
@@ -187,11 +194,16 @@ def move_jobs(transaction: Transaction, moved: Sequence[tuple[JobRow, Transition
     transaction.notifies = True
 
 
-def look_at(transaction: Transaction, jobs: Mapping[str, JobRow], joined: Mapping[str, JobRow] | None = None) -> None:
+def look_at(
+    transaction: Transaction,
+    jobs: Mapping[str, JobRow],
+    joined: Mapping[str, JobRow],
+    waited: Mapping[str, JobRow],
+) -> None:
     """Look at lanes, of each of which a job is named that may be due for its next look."""
     names = list(jobs)
     for first in range(0, len(names), MAX_LANES):
-        unmarked = LaneLook(transaction, names[first : first + MAX_LANES], joined or {}).take()
+        unmarked = LaneLook(transaction, names[first : first + MAX_LANES], joined, waited).take()
         due_now = [columns_of(jobs[name]) | {"due_at": transaction.now} for name in sorted(unmarked)]
         transaction.run_many(lanes.DUE, due_now)
 
@@ -205,6 +217,7 @@ class LaneStep:
         self._jobs: dict[str, JobRow] = {}
         self._joined: dict[str, JobRow] = {}
         self._admitted: set[str] = set()
+        self._waited: dict[str, JobRow] = {}
 
     def post(self, new: Iterable[JobRow]) -> None:
         """Admit new jobs at once, before they are written, to lanes that no limit is about: these need no look."""
@@ -227,6 +240,11 @@ class LaneStep:
             self._may_look = self._transaction.moves_others and lanes.lock(self._transaction)
         return self._may_look
 
+    def note_waiting(self, job: JobRow) -> None:
+        """Know a job, before it is changed, as one that waits for its lane already, if it does."""
+        if job.state is JobState.BLOCKED and job.uuid not in self._joined:
+            self._waited[job.uuid] = job
+
     def add(self, job: JobRow, change: Transition[Any], row: dict[str, Any]) -> None:
         """Note a changed job, before it is written.
 
@@ -237,13 +255,14 @@ class LaneStep:
         self._jobs[job.ties.lane] = job
         if not self._lock():
             row["due_at"] = self._transaction.now
-        if job.state is JobState.BLOCKED and change.told[0].kind is not EventKind.REPRIORITIZED:
+        has_waited = job.uuid in self._waited or change.told[0].kind is EventKind.REPRIORITIZED
+        if job.state is JobState.BLOCKED and not has_waited:
             self._joined[job.uuid] = job
 
     def end(self) -> None:
         """Look at the lanes, once all jobs are written; tell of those that join them and wait."""
         if self._may_look:
-            look_at(self._transaction, self._jobs, self._joined)
+            look_at(self._transaction, self._jobs, self._joined, self._waited)
         waiting = [job for job in self._joined.values() if job.state is JobState.BLOCKED]
         notes = [(job, admission.wait_for_lane(job, self._transaction.now)) for job in waiting]
         lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, change in notes for note in change.told]

@@ -134,7 +134,7 @@ class Limits(LimitStore):
         with self._transactions.write() as transaction:
             lanes.wait_for_lock(transaction)
             expire_and_promote(transaction)
-            look = LaneLook(transaction, names, {})
+            look = LaneLook(transaction, names, {}, {})
             look.take()
             return sorted(look.unfinished)
 

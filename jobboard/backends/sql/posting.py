@@ -103,6 +103,7 @@ class _Batch:
                 self._new.append((job, lifecycle.post(job, new, self._transaction.now)))
             elif outcome is PostOutcome.REPLACED:
                 self._insert()
+                self._lane_step.note_waiting(job)
                 change = lifecycle.replace(job, new, self._transaction.now)
                 carry_out(self._transaction, job_statements.REPLACE, [(job, change)], self._lane_step)
                 self._transaction.do(journal_statements.TRIM_HISTORY, id=job.sequence)
