@@ -12,6 +12,7 @@ from jobboard.testing.contract.lane_case import (
     DELAYED,
     UNCLAIMED,
     LaneCase,
+    kinds_told,
     of_lanes,
     post_tied,
     states_of,
@@ -125,6 +126,16 @@ class LaneCases(LaneCase):
         assert post_tied(board, key="cat.png", if_exists="keep") == second
         assert post_tied(board, key="cat.png", if_exists="replace", priority="low") == second
         assert states_of(board, holder, second) == [UNCLAIMED, BLOCKED]
+
+    @of_lanes
+    def test_a_replaced_job_that_waits_is_not_told_to_wait_again(self, board: JobBoard) -> None:
+        holder, second = post_tied(board), post_tied(board, key="cat.png", priority="low")
+        for priority, expected in (("low", BLOCKED), ("normal", BLOCKED), ("high", UNCLAIMED)):
+            replaced = post_tied(board, key="cat.png", if_exists="replace", priority=priority)
+            assert (replaced, replaced.record.state) == (second, expected)
+        assert states_of(board, holder, second) == [BLOCKED, UNCLAIMED]
+        told = ["POSTED", "BLOCKED", "REPLACED", "REPLACED", "REPLACED", "ADMITTED"]
+        assert kinds_told(board, second) == told
 
     @of_lanes
     def test_a_batch_of_ends_admits_one_job_of_each_lane(self, board: JobBoard) -> None:
