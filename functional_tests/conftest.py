@@ -28,7 +28,8 @@ Start = Callable[..., subprocess.Popen[str]]
 #: The suites that take longest for their number of tests, since they wait and start processes. They begin first, so
 #: that at the end no worker is left alone with one of them. Those of ``WHOLE`` start many processes, and stand apart.
 LONGEST = (
-    "test_histories", "test_conductor_processes", "test_command_line_everywhere", "test_conductor_phases", "test_demo",
+    "test_histories", "test_lanes_killed_owners", "test_lanes_fair_shares", "test_conductor_processes",
+    "test_command_line_everywhere", "test_conductor_phases", "test_demo",
     "test_schedulers", "test_lifecycle_differential", "test_stepped_clocks", "test_console_browser",
     "test_exactly_once", "test_two_versions", "test_console_nights", "test_operators_nights",
     "test_sql_servers_locks", "test_restored_backups", "test_planted_mutants", "test_boards_listed",
