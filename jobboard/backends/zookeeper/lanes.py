@@ -249,8 +249,9 @@ class Lanes:
                     job.apply(partial(admission.withdraw, job, self._clock.now()), self._clock.now())
                 else:
                     self._admit(job)
+            withdrawn = {move.uuid for move in steps.withdraw}
             for row in rows:
-                if row.state is BLOCKED and not row.was_blocked:
+                if row.state is BLOCKED and not row.was_blocked and row.uuid not in withdrawn:
                     row.apply(partial(admission.wait_for_lane, row, self._clock.now()), self._clock.now())
 
     def _checked(self, uuid: str, job: StoredJob | None, lane: str, state: JobState) -> StoredJob:

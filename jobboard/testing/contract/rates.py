@@ -1,4 +1,4 @@
-"""Rates of lanes: never more than ``burst + 1 + count / per * t`` starts in any ``t`` seconds, by the store's clock."""
+"""Rates of lanes: never more than ``2 * burst + count / per * t`` starts in any ``t`` seconds, by the store's clock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_rate(starts: Sequence[float], rate: Rate) -> None:
     """Check each stretch between two starts."""
     for first, begin in enumerate(starts):
         for last, end in enumerate(starts[first:], first):
-            most = rate.burst + 1 + rate.count / rate.per * (end - begin + NEAR)
+            most = 2 * rate.burst + rate.count / rate.per * (end - begin + NEAR)
             assert last - first + 1 <= most, f"{last - first + 1} starts in {end - begin:.3f} s"
 
 
