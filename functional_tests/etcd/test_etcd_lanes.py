@@ -246,6 +246,38 @@ def test_lanes_without_jobs_or_limits_have_no_guard(board: JobBoard) -> None:
     assert keys_below(board, keys.guards) == keys_below(board, keys.lanes) == []
 
 
+@pytest.mark.parametrize("pattern", ["a:1", "a:*"])
+@pytest.mark.parametrize("end", ["a sweep later", "before the sweep"])
+def test_no_guard_outlives_the_limit_of_its_lane(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch, pattern: str, end: str
+) -> None:
+    lanes, store = ["a:1", "a:1", "a:1"], client_of(board).backend.limits
+    if pattern == "a:*":
+        lanes = ["a:1", "a:2", "a:3"]
+    board.limits.set(lane=pattern, running=2)
+    jobs = [board.post("resize", lane=lane) for lane in lanes]
+    monkeypatch.setattr("jobboard.board.limits.sweep", lambda store, rows: None)
+    board.limits.remove(lane=pattern)
+    keys = backend_of(board).keys
+    assert len(keys_below(board, keys.guards)) == len(set(lanes))
+    if end == "a sweep later":
+        sweep(store, store.all())
+    for job in jobs:
+        board.cancel(job)
+    sweep(store, store.all())
+    assert keys_below(board, keys.guards) == store.all() == board.audit() == []
+
+
+def test_a_guard_of_no_lane_is_found_and_deleted(board: JobBoard) -> None:
+    keys = backend_of(board).keys
+    board.limits.set(lane="b", running=1)
+    post(board, 1, "b")
+    by_hand(board, put(keys.guard("a"), b"\xff"))
+    assert len(board.audit()) == len(board.audit(repair=True)) == 1
+    assert board.audit() == []
+    assert keys_below(board, keys.guards) == [keys.guard("b")]
+
+
 def test_what_a_killed_client_has_left_of_a_change_is_carried_out_by_a_tidying(
     board: JobBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,4 +60,4 @@ def _job_of(event: Event) -> Candidate | None:
     if event.uuid is None or event.name is None or event.order is None or not is_order(event.order):
         return None
     # A job is created when it is posted.
-    return Candidate(event.order, Hint(event.uuid, event.name, event.at))
+    return Candidate(event.order, Hint(event.uuid, event.name, event.at, event.lane))

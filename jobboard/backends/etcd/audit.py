@@ -74,13 +74,18 @@ class Audit:
         return findings
 
     def _timers_of_lanes(self, found: Mapping[bytes, KeyValue], repair: bool) -> tuple[list[AuditFinding], set[bytes]]:
-        """Find guards whose lane would not be looked at in time; return the keys of guards and their timers, too."""
+        """Find guards whose lane would not be looked at in time; return the keys of guards and their timers, too.
+
+        A guard that has neither jobs nor a timer belongs to nothing.
+        """
         keys, findings, expected = self._keys, list[AuditFinding](), set[bytes]()
+        with_jobs = {keys.lane_of(key) for key in found if key.startswith(keys.lanes)}
         for key, kv in found.items():
             if not key.startswith(keys.guards):
                 continue
-            expected.add(key)
             lane, look_at = decoded(kv.last_part), guard_of(kv)[1]
+            if look_at is not None or lane in with_jobs:
+                expected.add(key)
             if look_at is None:
                 continue
             timer = keys.look(look_at, lane)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobboard.backends.etcd.keys import Keys
@@ -28,8 +28,9 @@ from jobboard.states import JobState
 from jobboard.text import shortened
 from jobboard.validation import moment
 
-#: What each event has; some have the order of their job as well.
+#: What each event has; some have the order of their job as well, and its lane.
 _KINDS = (TEXT, *[TEXT_OR_NONE] * 3, WHOLE_OR_NONE, NUMBER, TEXT_OR_NONE, NUMBER_OR_NONE)
+_PLACE_KINDS = (BYTES, TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Event:
     """An event, and for waiters the moment from which a job of this name may be claimable.
 
     If a CLAIMED event has no ``token``, that is the revision of the event. ``due`` None: there is nothing to wait for.
-    ``order`` is that of a new job that can be claimed.
+    ``order`` and ``lane`` are those of a new job that can be claimed.
     """
 
     kind: EventKind
@@ -49,6 +50,7 @@ class Event:
     reason: str | None = None
     due: float | None = None
     order: bytes | None = None
+    lane: str | None = None
 
     def job_event(self, revision: int) -> JobEvent:
         token = revision if self.kind is EventKind.CLAIMED and self.token is None else self.token
@@ -58,8 +60,10 @@ class Event:
 def event_of(row: StoredJob, note: Note) -> Event:
     """Return the event of a change that has made the row what it is."""
     due = 0.0 if row.claim is None and row.state is JobState.UNCLAIMED else row.due
-    order = row.order if note.kind is EventKind.POSTED and due == 0.0 else None
-    return Event(note.kind, row.uuid, row.name, note.who, note.token, note.at, note.reason, due, order)
+    event = Event(note.kind, row.uuid, row.name, note.who, note.token, note.at, note.reason, due)
+    if note.kind is not EventKind.POSTED or due != 0.0:
+        return event
+    return replace(event, order=row.order, lane=None if row.ties is None else row.ties.lane)
 
 
 def event_ops(keys: Keys, events: Sequence[Event], slot: int = 0) -> list[Op]:
@@ -74,14 +78,15 @@ def pack_events(events: Sequence[Event]) -> bytes:
 def _packable(event: Event) -> list[Any]:
     reason = shortened(event.reason, MAX_HISTORY_REASON)
     items = [event.kind.value, event.uuid, event.name, event.who, event.token, event.at, reason, event.due]
-    return items if event.order is None else [*items, event.order]
+    place = (event.order, event.lane) if event.lane is not None else (event.order,)
+    return items if event.order is None else [*items, *place]
 
 
 def unpack_events(data: bytes) -> Iterator[Event]:
     """Read stored events; raises ``ValueError`` on garbage."""
     for part in items_of(data, ())[1]:
         check_kinds((part,), (LIST,))
-        order = part[len(_KINDS) :][:1]
-        check_kinds(part[: len(_KINDS) + 1], (*_KINDS, *[BYTES for _ in order]))
+        place = part[len(_KINDS) :][: len(_PLACE_KINDS)]
+        check_kinds(part[: len(_KINDS) + len(place)], (*_KINDS, *_PLACE_KINDS[: len(place)]))
         kind, *rest = part[: len(_KINDS)]
-        yield Event(EventKind(kind), *rest, *order)
+        yield Event(EventKind(kind), *rest, *place)

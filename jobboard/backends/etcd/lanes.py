@@ -95,7 +95,8 @@ class LaneStep:
     @property
     def is_changed(self) -> bool:
         """Whether it must be written, if no job of the step belongs to it."""
-        return bool(self.moved) or (self.next_at, self.look_at) != self.before
+        is_left_over = self.revision > 0 and not self.needs_guard and self.look_at is None
+        return bool(self.moved) or (self.next_at, self.look_at) != self.before or is_left_over
 
     def compares(self, keys: Keys) -> list[Compare]:
         """Hold if the lane is as it was read."""

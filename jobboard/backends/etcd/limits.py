@@ -10,7 +10,7 @@ from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.keys import LanePart, encoded, is_order, parts_of_order, reversed_order
+from jobboard.backends.etcd.keys import LanePart, decoded, encoded, is_order, parts_of_order, reversed_order
 from jobboard.backends.etcd.lane_rules import LaneRules, limits_in
 from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.restrictions import limit_key
@@ -135,9 +135,29 @@ class Limits(LimitStore):
         stored, revision = self._stored(row)
         if stored is None or stored.version != row.version or not stored.is_pending:
             return
+        if row.limit.lane is not None:
+            self._look_at_guards(row.limit.lane)
         key = self._keys.limit(*row.key)
         op = delete(key) if stored.limit.is_empty else put(key, pack_limit(replace(stored, is_pending=False)))
         self._connection.send(Txn([modified_at(key, revision)], [op]))
+
+    def _look_at_guards(self, pattern: str) -> None:
+        """Look at the lanes of a pattern that have a guard, but no jobs.
+
+        The last job of a lane may have ended while the lane had no limit, so that nobody knew of the guard.
+        """
+        start = self._keys.guard(pattern.removesuffix("*"))
+        end = after(start) if pattern.endswith(ANY_LANE) else start + b"\0"
+        (guards,) = self._connection.read([scan(start, end, _KEYS_AT_ONCE, keys_only=True)])
+        for _ in range(guards.total // _KEYS_AT_ONCE + 1):
+            lanes = [lane for kv in guards.kvs if is_lane_of(lane := decoded(kv.last_part), pattern)]
+            if lanes:
+                counts = self._connection.read([count_prefix(self._keys.lane(lane)) for lane in lanes])
+                self.look([lane for lane, jobs in zip(lanes, counts, strict=True) if not jobs.total])
+            if not guards.more:
+                return
+            start = guards.kvs[-1].key + b"\0"
+            (guards,) = self._connection.read([scan(start, end, _KEYS_AT_ONCE, keys_only=True)])
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobboard.board import JobBoard
+from jobboard.conductor import Conductor, Handlers
 from jobboard.errors import NotFound, UnclaimableJob
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
 from jobboard.testing.contract.lane_case import (
@@ -13,8 +14,11 @@ from jobboard.testing.contract.lane_case import (
     UNCLAIMED,
     LaneCase,
     kinds_told,
+    limit,
     of_lanes,
+    post_in,
     post_tied,
+    slots_of,
     states_of,
 )
 from jobboard.testing.contract.waiting import Waiting
@@ -156,3 +160,24 @@ class LaneCases(LaneCase):
             assert found.result(DEADLINE) == second
         finally:
             waiting.end()
+
+    @of_lanes
+    def test_a_job_that_an_idle_conductor_takes_at_once_has_a_slot_of_its_lane(
+        self, harness: Harness, board: JobBoard
+    ) -> None:
+        limit(board, 1)
+        idle, backend = harness.lossy_board(board.name)
+        handlers, seen = Handlers(), list[tuple[int, int, int]]()
+        handlers.add("resize", lambda job: seen.append(slots_of(board)))
+        conductor = Conductor("mill", idle, handlers)
+        conductor.start()
+        try:
+            for _ in range(3):
+                eventually(backend.blocked.is_set)
+                backend.blocked.clear()
+                assert post_in(board).wait(DEADLINE)
+        finally:
+            conductor.stop()
+            idle.close()
+        assert seen == [(1, 0, 0)] * 3
+        assert slots_of(board) == (0, 0, 0)
