@@ -22,7 +22,7 @@ from jobboard.testing import eventually
 _PARTED = {"jobs", "keys", "blobs", "schedules", "books", "entries"}
 #: For how many seconds a member of etcd that has just started may refuse.
 _READY_WITHIN = 10.0
-_TABLES = ("jobs", "journal", "pauses", "entities", "books", "book_entries", "schedules")
+_TABLES = ("jobs", "lanes", "limits", "rates", "journal", "pauses", "entities", "books", "book_entries", "schedules")
 
 
 def of_memory(space: str, board: str) -> dict[str, int]:

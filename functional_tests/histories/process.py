@@ -30,6 +30,9 @@ from .worker import Stop, work
 #: What a process does, by the first letter of its name.
 ROLES = {"w": work, "g": work_in_threads, "a": work_in_asyncio, "c": conduct}
 
+#: What tells a process to stop.
+_STOP = {signal.SIGTERM}
+
 
 def play(settings: dict[str, Any], board: JobBoard, process: str, stop: Stop | threading.Event) -> None:
     """Do what a process of this name does on a connected board, until told to stop."""
@@ -53,6 +56,7 @@ def live(settings: dict[str, Any], process: str) -> None:
     # For a process that does not stop: into its log.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
     board = fetch(settings["board"], settings["uri"], **settings["options"])
     if _connect(board, stop):
         play(settings, board, process, stop)
@@ -60,8 +64,11 @@ def live(settings: dict[str, Any], process: str) -> None:
 
 
 def start(settings: dict[str, Any], process: str) -> int:
+    # A process that is told to stop as soon as it is there stops in good order, too.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP)
         return pid
     status = 1
     try:
