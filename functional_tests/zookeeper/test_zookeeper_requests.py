@@ -14,6 +14,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import Entity, Job, JobBoard, LogBook, Posting
 from jobboard.backends.rows import TrashOutcome
 from jobboard.testing import Harness
+from jobboard.testing.contract.clockwork import hourly
 
 LONG = 600.0
 #: What a session sends by itself.
@@ -125,6 +126,10 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),
     "resume": (lambda board: board.pause("crop"), lambda board, _: board.resume("crop"), 2),
     "a page": (lambda board: board.post("resize"), lambda board, _: next(board.iterjobs()), 2),
+    "remove of 100 schedules": (
+        lambda board: [board.schedules.add(hourly(f"report {number}")) for number in range(100)],
+        lambda board, _: board.schedules.remove_all(), 2 + 2 + 1,
+    ),
     "stats": (lambda board: board.post("resize"), lambda board, _: board.stats(), 1),
     "job_count": (lambda board: None, lambda board, _: board.job_count, 1),
     "paused": (lambda board: None, lambda board, _: board.paused(), 1),

@@ -18,13 +18,17 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Plan, Poster
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.transactions import SentTransaction, Transactions
+from jobboard.backends.zookeeper.transactions import SentTransaction, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
 
 _Planner = Callable[[Sequence[NewJob]], Plan]
+#: A step that may be taken, and the schedule as it was read.
+_Due = tuple[ScheduleStep, Data | None]
 
 MAX_READS = 100
+#: How many schedules one transaction removes; fewer once another client was faster, so that some are removed beside it.
+MAX_REMOVED, MAX_REMOVED_AGAIN = 500, 20
 
 
 class Schedules(ScheduleStore):
@@ -50,54 +54,62 @@ class Schedules(ScheduleStore):
         """Take steps of schedules that are all different; all are on their way before the first answer is awaited."""
         plan = self._poster.certain_plan if is_again else self._poster.likely_plan
         done: dict[str, Done[Verdict]] = {}
-        sent: list[tuple[ScheduleStep, SentTransaction]] = []
+        due: list[_Due] = []
+        sent: list[tuple[list[_Due], SentTransaction]] = []
         with after_a_change(lambda: sent):
             deletions, found = self._read_counted([step.id for step in steps])
             for step, stored in zip(steps, found, strict=True):
                 verdict = step.verdict(None if stored is None else decode_schedule(stored.data)[0])
-                if verdict is not Verdict.DONE:
+                if verdict is Verdict.DONE:
+                    due.append((step, stored))
+                else:
                     done[step.id] = Done(verdict, False)
-                    continue
+            for part in _parts(due, MAX_REMOVED_AGAIN if is_again else MAX_REMOVED):
                 try:
-                    sent.append((step, self._send(step, stored, deletions, plan)))
+                    sent.append((part, self._send(part, deletions, plan)))
                 except Conflict as conflict:
                     self._poster.note_conflict(conflict)
         with after_a_change(lambda: len(sent) > 1):
-            for step, transaction in sent:
+            for part, transaction in sent:
                 try:
                     self._transactions.finish(transaction)
-                    done[step.id] = Done(Verdict.DONE, True)
+                    done |= {step.id: Done(Verdict.DONE, True) for step, _ in part}
                 except Conflict as conflict:
                     self._poster.note_conflict(conflict)
         return [done.get(step.id) for step in steps]
 
-    def _send(self, step: ScheduleStep, stored: Data | None, deletions: int, plan: _Planner) -> SentTransaction:
-        """Send a step.
+    def _send(self, part: Sequence[_Due], deletions: int, plan: _Planner) -> SentTransaction:
+        """Send steps in one transaction.
 
-        :param deletions: how many times something had been deleted when it was read; one that is removed and added
-            again under the same id begins with the same version.
+        :param deletions: how many times something had been deleted when they were read; a schedule that is removed and
+            added again under the same id begins with the same version.
         """
-        path = self._layout.schedule(step.id)
         transaction = self._transactions.begin()
         transaction.check(self._layout.deleted, deletions)
-        if step.row is None:
-            transaction.delete(path, -1 if stored is None else stored.stat.version)
+        for step, stored in part:
+            self._add(transaction, step, stored, plan)
+        if any(step.row is None for step, _ in part):
             transaction.set(self._layout.deleted, b"")
+        return self._transactions.send(transaction)
+
+    def _add(self, transaction: Transaction, step: ScheduleStep, stored: Data | None, plan: _Planner) -> None:
+        path, version = self._layout.schedule(step.id), None if stored is None else stored.stat.version
+        if step.row is None:
+            transaction.delete(path, -1 if version is None else version)
             transaction.change.schedules.append((step.id, False, None))
         else:
             data = pack([step.row.version, step.row.next_at, step.row.body])
-            if stored is None:
+            if version is None:
                 self._transactions.create_parents([path])
                 transaction.create(path, data)
             else:
-                transaction.set(path, data, stored.stat.version)
+                transaction.set(path, data, version)
             transaction.change.schedules.append((step.id, True, step.row.next_at))
         if step.postings:
             self._poster.add_postings(transaction, plan(step.postings))
         for event in step.events:
             reason = shortened(event.reason, MAX_HISTORY_REASON)
             transaction.change.told.append((event.kind, event.uuid, event.name, event.who, None, reason))
-        return self._transactions.send(transaction)
 
     def _read_counted(self, ids: Sequence[str]) -> tuple[int, list[Data | None]]:
         """Return what is under these ids, and how many times something had been deleted before."""
@@ -133,3 +145,17 @@ class Schedules(ScheduleStore):
 
 def _schedule(id: str, data: Data | None) -> ScheduleRow | None:
     return None if data is None else ScheduleRow(id, *decode_schedule(data.data))
+
+
+def _parts(due: Sequence[_Due], most: int) -> list[list[_Due]]:
+    """Return what each transaction is to hold: one step, or up to ``most`` removals.
+
+    Of removals only one transaction is sent at a time: each counts as a deletion, which the next one has to know of.
+    """
+    parts, removals = list[list[_Due]](), list[_Due]()
+    for each in due:
+        if each[0].row is None and not each[0].postings:
+            removals.append(each)
+        else:
+            parts.append([each])
+    return [*parts, removals[:most]] if removals else parts

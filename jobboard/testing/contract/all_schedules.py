@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from jobboard.board import JobBoard
+from jobboard.errors import NotFound
 from jobboard.scheduler import Scheduler
 from jobboard.testing.contract.case import Case, uuids_of
 from jobboard.testing.contract.clockwork import fires_of, firing, hourly, overdue, spoil
-from jobboard.testing.deadline import eventually
+from jobboard.testing.contract.races import at_once
+from jobboard.testing.deadline import DEADLINE, eventually
 from jobboard.testing.harness import Harness
 
 
@@ -51,3 +55,33 @@ class AllSchedulesCases(Case):
         spoil(board, "report 8")
         assert (other.schedules.remove_all(), list(board.schedules), board.schedules.unreadable()) == (130, [], [])
         assert uuids_of(board.iterjobs()) == [job.uuid]
+
+    def test_all_are_removed_beside_clients_that_change_and_delete(self, harness: Harness, board: JobBoard) -> None:
+        changing, deleting = harness.board(board.name), harness.board(board.name)
+        for number in range(40):
+            board.schedules.add(hourly(f"report {number}"))
+        begun, removed = [threading.Event(), threading.Event()], threading.Event()
+
+        def remove() -> int:
+            assert all(event.wait(DEADLINE) for event in begun)
+            try:
+                return board.schedules.remove_all()
+            finally:
+                removed.set()
+
+        def change() -> None:
+            with contextlib.suppress(NotFound):
+                while not removed.is_set():
+                    changing.schedules.pause("report 7")
+                    begun[0].set()
+                    changing.schedules.resume("report 7")
+
+        def delete() -> None:
+            while not removed.is_set():
+                job = deleting.post("resize")
+                deleting.trash(job, by="ada")
+                deleting.purge(job)
+                begun[1].set()
+
+        assert at_once(remove, change, delete) == [40, None, None]
+        assert (list(board.schedules), uuids_of(board.iterjobs()), board.audit()) == ([], [], [])
