@@ -13,6 +13,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import Entity, Job, JobBoard, LogBook, Posting
 from jobboard.backends.rows import TrashOutcome
+from jobboard.board import client_of
 from jobboard.testing import Harness
 from jobboard.testing.contract.clockwork import hourly
 
@@ -75,6 +76,19 @@ def _hold_slot(board: JobBoard, count: int) -> list[Job]:
     return board.claim_next("alice", limit=9, expiry=LONG)
 
 
+def _post_in_lanes(board: JobBoard) -> list[str]:
+    """Post jobs into lanes of one slot, and return their uuids."""
+    board.limits.set(lane="tenant:*", running=1)
+    return [job.uuid for job in board.post_many([Posting("resize", lane=f"tenant:{n % 20}") for n in range(100)])]
+
+
+def _hold_slots(board: JobBoard) -> list[Job]:
+    """Claim the jobs that hold all slots of a lane for which others wait."""
+    board.limits.set(lane="wide", running=100)
+    board.post_many([Posting("resize", lane="wide") for _ in range(200)])
+    return board.claim_next("alice", limit=100, expiry=LONG)
+
+
 def _limit_name(board: JobBoard) -> None:
     """Let the client read the next jobs of a limited name that it will claim."""
     board.limits.set(name="resize", running=100)
@@ -115,6 +129,17 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     ),
     "end that admits a job": (
         lambda board: _hold_slot(board, 3), lambda board, jobs: board.consume(jobs[0], "alice"), 3,
+    ),
+    # A transaction changes 50 jobs of a lane at once, beside those that it admits.
+    "cancel of 100 of a limited lane": (
+        lambda board: _hold_slot(board, 101) and [job.uuid for job in board.iterjobs() if job.lane][1:],
+        lambda board, uuids: client_of(board).backend.jobs.cancel(uuids), 2 * 3,
+    ),
+    "cancel of 100 of 20 limited lanes": (
+        _post_in_lanes, lambda board, uuids: client_of(board).backend.jobs.cancel(uuids), 3,
+    ),
+    "consume of 100 of a limited lane": (
+        _hold_slots, lambda board, jobs: board.consume_many(jobs, "alice"), 3 + 4,
     ),
     "extend with a lane": (
         lambda board: _hold_slot(board, 3), lambda board, jobs: board.extend(jobs[0], "alice", LONG), 1,
