@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgpack
 
 from jobboard.backends.lane_rows import LimitRow
 from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.validation import moment
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,21 @@ class Rules:
     def of_name(self, name: str) -> int | None:
         """Return how many jobs of a name may be claimed at a time; None: any number."""
         return self.names.get(name)
+
+
+def within_rooms(jobs: Iterable[Job], rooms: dict[str, int], name_of: Callable[[Job], str]) -> Iterator[Job]:
+    """Yield those jobs that the limits of their names have room for.
+
+    :param rooms: how many jobs of each limited name; those that are yielded are taken off.
+    """
+    for job in jobs:
+        name = name_of(job)
+        room = rooms.get(name)
+        if room is None:
+            yield job
+        elif room > 0:
+            rooms[name] = room - 1
+            yield job
 
 
 def pack_limit(row: LimitRow) -> bytes:

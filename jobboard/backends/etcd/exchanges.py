@@ -56,7 +56,7 @@ class Exchanges:
         def can_claim(name: str) -> bool:
             return (names is None or name in names) and not grant.refuses(name)
 
-        steps = self._lanes.exchange(known, asked, can_claim, most, self._connection.now())
+        steps = self._lanes.exchange(known, asked, can_claim, grant.room, most, self._connection.now())
         return any(self._writer.write_lanes(known, steps).values())
 
     def _read(self, names: Sequence[str]) -> dict[str, list[StoredJob]]:

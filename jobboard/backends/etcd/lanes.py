@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias
 
 from jobboard.backends import admission
@@ -34,7 +36,7 @@ from jobboard.backends.etcd.txn import (
 from jobboard.backends.kv.codec import NUMBER, NUMBER_OR_NONE, items_of, pack
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
 from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
-from jobboard.backends.limits import LaneLimit
+from jobboard.backends.limits import LaneLimit, within_rooms
 from jobboard.backends.transition import Note, Transition
 
 #: How many jobs one look withdraws at most: each takes two comparisons.
@@ -169,6 +171,7 @@ class Lanes:
         known: KnownRules,
         asked: Mapping[str, Sequence[StoredJob]],
         can_claim: Callable[[str], bool],
+        rooms: Mapping[str, int],
         most: int,
         now: float,
     ) -> list[LaneStep]:
@@ -176,11 +179,14 @@ class Lanes:
 
         :param asked: the jobs that may be admitted, by lane, as far as their keys tell.
         :param can_claim: whether somebody who asks can claim jobs of a name.
+        :param rooms: how many jobs of each limited name.
         """
+        left = dict(rooms)
         steps = self._read({lane: known.rules.of_lane(lane) for lane in asked}, {})
         for step in steps:
             stuck = [row for row in step.last if not can_claim(row.name)]
-            pairs = list(zip(stuck, asked[step.lane], strict=False))[:most]
+            allowed = within_rooms(asked[step.lane], left, attrgetter("name"))
+            pairs = list(islice(zip(stuck, allowed, strict=False), most))
             most -= len(pairs)
             step.last, step.blocked = [row for row, _ in pairs], [row for _, row in pairs]
         self._plan(steps, now, MAX_BYTES, _pairs_of)

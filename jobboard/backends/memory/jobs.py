@@ -121,14 +121,13 @@ class Jobs:
     def _best(self, orders: list[SortedKeys[int]], count: int) -> list[StoredJob]:
         """Return the best jobs, up to the one with which the limit of its name is reached."""
         store = self._store
-        limits, room, rows = store.lanes.rules.names, dict[str, int](), list[StoredJob]()
+        limits, rooms, rows = store.lanes.rules.names, dict[str, int](), list[StoredJob]()
         for position in islice(walk(orders), count):
             row = store.by_sequence[sequence_of(position)]
             rows.append(row)
             if limits and row.name in limits:
-                claimed = len(store.claimed.by_name.get(row.name, ()))
-                room[row.name] = room.get(row.name, limits[row.name] - claimed) - 1
-                if room[row.name] == 0:
+                rooms[row.name] = rooms.get(row.name, store.room_of(row.name)) - 1
+                if rooms[row.name] == 0:
                     break
         return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterable
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
@@ -219,16 +220,17 @@ class Lanes:
     def exchange(self, names: frozenset[str] | None, refused: Collection[str | None], most: int, now: float) -> None:
         """Let up to ``most`` blocked jobs that somebody asks for have the slots of claimable ones that it can't claim.
 
-        Looks at ``MAX_EXCHANGES`` lanes; the next call goes on behind them.
+        All others are claimed already. Looks at ``MAX_EXCHANGES`` lanes; the next call goes on behind them.
 
         :param refused: the names of which no job is granted now.
         """
         count = min(MAX_EXCHANGES, len(self._mixed))
+        rooms = {name: self._store.room_of(name) for name in self.rules.names}
         for name in list(islice(chain(self._mixed.after(self._last_exchange), self._mixed), count)):
             self._last_exchange = name
             if most <= 0:
                 return
-            most -= self._exchange(name, names, refused, most, now)
+            most -= self._exchange(name, names, refused, rooms, most, now)
 
     @property
     def may_exchange(self) -> bool:
@@ -236,15 +238,30 @@ class Lanes:
         return len(self._mixed) > 0
 
     def _exchange(
-        self, name: str, names: frozenset[str] | None, refused: Collection[str | None], most: int, now: float
+        self,
+        name: str,
+        names: frozenset[str] | None,
+        refused: Collection[str | None],
+        rooms: dict[str, int],
+        most: int,
+        now: float,
     ) -> int:
-        """Exchange jobs of one lane, and return how many; a strict lane keeps its order."""
+        """Exchange jobs of one lane, and return how many; a strict lane keeps its order.
+
+        :param rooms: how many jobs of each limited name may be claimed; those that are admitted are taken off.
+        """
         lane = self.by_name[name]
         if self.rules.of_lane(name).is_strict:
             return 0
-        asked = sorted(position for order in lane.blocked.orders(names, refused) for position in islice(order, most))
-        kept = {position for order in lane.claimable.orders(names, refused) for position in order}
-        stuck = [position for position in islice(lane.claimable.whole, len(kept) + most) if position not in kept]
-        pairs = list(zip(self._rows(reversed(stuck)), self._rows(asked[:most]), strict=False))
+        waiting = chain.from_iterable(
+            islice(order, min(most, rooms.get(job_name, most)))
+            for job_name, order in lane.blocked.by_name.items()
+            if job_name not in refused and (names is None or job_name in names)
+        )
+        asked, stuck = heapq.nsmallest(most, waiting), islice(reversed(lane.claimable.whole), most)
+        pairs = list(zip(self._rows(stuck), self._rows(asked), strict=False))
+        for _, row in pairs:
+            if row.name in rooms:
+                rooms[row.name] -= 1
         self._carry_out(LanePlan([row for row, _ in pairs], [row for _, row in pairs]), now, {})
         return len(pairs)

@@ -259,6 +259,10 @@ class MemoryStore:
             return self.paused
         return {*self.paused, *(name for name, running in limits.items() if len(claimed.get(name, ())) >= running)}
 
+    def room_of(self, name: str) -> int:
+        """Return how many more jobs of a name that has a limit may be claimed."""
+        return max(0, self.lanes.rules.names[name] - len(self.claimed.by_name.get(name, ())))
+
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
         refused = self.refused()

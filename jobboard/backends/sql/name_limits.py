@@ -7,10 +7,12 @@ what the one before it has committed. Claims of other names neither wait nor cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from sqlalchemy import func, select
 
+from jobboard.backends import limits
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.job_conditions import CLAIMED, by_index, claimed_now, mine
 from jobboard.backends.sql.rows import Row
@@ -71,14 +73,7 @@ def lock_rooms(transaction: Transaction, names: Iterable[str]) -> dict[str, int]
 
 def within_rooms(heads: Iterable[Row], rooms: Mapping[str, int]) -> list[Row]:
     """Return those of some heads that may be claimed, in their order; the last column of each is the name."""
-    left, kept = dict(rooms), []
-    for head in heads:
-        room = left.get(head[-1])
-        if room is None or room > 0:
-            kept.append(head)
-        if room is not None:
-            left[head[-1]] = room - 1
-    return kept
+    return list(limits.within_rooms(heads, dict(rooms), itemgetter(-1)))
 
 
 def are_any_limited(transaction: Transaction, names: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ are is checked too: nothing of a lane is written under a limit that is another o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -18,7 +18,7 @@ from jobboard.backends import admission
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
 from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
-from jobboard.backends.limits import LaneLimit
+from jobboard.backends.limits import LaneLimit, within_rooms
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import listed
 from jobboard.backends.zookeeper.codec import Guard, decode_guard
@@ -143,8 +143,10 @@ class Lanes:
         steps = [LaneStep(lane, limits[lane], known.version, self._reader.deletions, is_guarded=True) for lane in free]
         self._read_guards(steps)
         planned = list[_Planned]()
+        with self._listing.lock:
+            rooms = {name: self._listing.room_of(name) for name in self._listing.rules.running}
         for lane in steps:
-            plan = self._exchanges(lane.text, names, most)
+            plan = self._exchanges(lane.text, names, rooms, most)
             if plan.admit:
                 lane.guard = lane.stored or Guard(lane.text)
                 planned.append((lane, plan, ()))
@@ -152,22 +154,19 @@ class Lanes:
         self._move(planned)
         return [lane for lane, _, _ in planned]
 
-    def _within_room(self, places: Iterable[int]) -> Iterator[int]:
-        """Leave out jobs of limited names that could not be claimed, since those before them fill their name."""
-        seen = Counter[str]()
-        for place in islice(places, MAX_ASKED):
-            name = self._listing.by_place[place].name
-            seen[name] += 1
-            if name not in self._listing.rules.running or seen[name] <= self._listing.room_of(name):
-                yield place
-
-    def _exchanges(self, lane: str, names: frozenset[str] | None, most: int) -> LanePlan[Candidate]:
+    def _exchanges(
+        self, lane: str, names: frozenset[str] | None, rooms: dict[str, int], most: int
+    ) -> LanePlan[Candidate]:
+        """Plan exchanges of one lane; the jobs that are admitted are taken off the rooms of their names."""
         with self._listing.lock:
-            closed, index = self._listing.closed, self._listing.lanes
-            asked = self._candidates(self._within_room(index.places_of(lane, Part.BLOCKED, names, closed)), (), most)
+            closed, index, by_place = self._listing.closed, self._listing.lanes, self._listing.by_place
             wanted = set(index.places_of(lane, Part.CLAIMABLE, names, closed))
-            stuck = self._candidates((place for place in index.last(lane) if place not in wanted), (), len(asked))
-        return LanePlan(stuck, asked[: len(stuck)])
+            stuck = (place for place in index.last(lane) if place not in wanted)
+            blocked = islice(index.places_of(lane, Part.BLOCKED, names, closed), MAX_ASKED)
+            asked = within_rooms(blocked, rooms, lambda place: by_place[place].name)
+            pairs = list(islice(zip(stuck, asked, strict=False), most))
+            withdrawn, admitted = ([pair[side] for pair in pairs] for side in (0, 1))
+            return LanePlan(self._candidates(withdrawn, (), most), self._candidates(admitted, (), most))
 
     def note_conflict(self, conflict: Conflict) -> None:
         """Learn what kept a step of lanes from happening."""

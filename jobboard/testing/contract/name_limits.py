@@ -268,6 +268,26 @@ class NameLimitCases(LaneCase):
         assert states_of(board, held, strict) == [CLAIMED, UNCLAIMED]
 
     @of_lanes
+    def test_an_exchange_admits_no_more_of_a_name_than_its_limit_has_room_for(self, board: JobBoard) -> None:
+        """In one lane, and in the next one."""
+        limit(board, 6, "tenant:*")
+        limit_name(board, 1, "rotate")
+        limit_name(board, 2, "crop")
+        lanes = ["tenant:1", "tenant:2"]
+        board.post_many([Posting("resize", lane=lane) for lane in lanes for _ in range(6)])
+        board.post_many([Posting(name, lane=lane) for name in ("rotate", "crop") for lane in lanes for _ in range(3)])
+        claimed: list[str] = []
+
+        def are_limits_reached() -> bool:
+            claimed.extend(job.name for job in board.claim_next("bob", ["rotate", "crop"], 10, LONG))
+            claimable = [job.name for job in board.iterjobs(states={UNCLAIMED})]
+            assert claimable == ["resize"] * (12 - len(claimed))
+            return len(claimed) == 3
+
+        eventually(are_limits_reached)
+        assert sorted(claimed) == ["crop", "crop", "rotate"]
+
+    @of_lanes
     def test_what_is_claimed_by_an_exchange_stands_in_order_too(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board, priority="very_high")
