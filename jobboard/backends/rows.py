@@ -70,8 +70,11 @@ class JobRow:
 
     @property
     def waited(self) -> float | None:
-        """For how many seconds a claimed job waited for its first claim, by the store's clock; None after that."""
-        return max(0.0, self.last_modified - max(self.created_on, self.run_at or 0.0)) if self.attempts == 1 else None
+        """For how many seconds a claimed job could be claimed before its first attempt, by the store's clock.
+
+        None after that. What a lane keeps back could not be claimed: more conductors would not let it start.
+        """
+        return max(0.0, self.last_modified - self.place) if self.attempts == 1 else None
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""

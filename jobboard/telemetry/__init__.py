@@ -56,9 +56,9 @@ class Recorder:
         """
 
     def claimed(self, board: str, name: str, waited: float | None) -> None:
-        """A job was claimed; ``waited``: since it could be claimed first; None after its first attempt.
+        """A job was claimed; ``waited``: for how long it could be claimed; None after its first attempt.
 
-        Of a job with a lane it begins when it was due, so the time for which it was blocked counts.
+        The time for which its lane blocked it does not count.
         """
 
     def started(self, job: RunningJob) -> None:

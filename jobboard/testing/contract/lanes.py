@@ -7,7 +7,8 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.conductor import Conductor, Handlers
 from jobboard.errors import NotFound, UnclaimableJob
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
+from jobboard.job import row_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, let_a_claim_expire, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
     DELAYED,
@@ -181,3 +182,14 @@ class LaneCases(LaneCase):
             idle.close()
         assert seen == [(1, 0, 0)] * 3
         assert slots_of(board) == (0, 0, 0)
+
+    @of_lanes
+    def test_the_time_for_which_its_lane_blocks_a_job_is_no_wait_for_a_conductor(self, board: JobBoard) -> None:
+        holder, second, outside = post_tied(board), post_tied(board), board.post("resize", priority="low")
+        assert claim_one(board) == holder
+        let_a_claim_expire(board)
+        board.consume(holder, "alice")
+        rows = [row_of(job) for job in board.claim_next("alice", limit=2, expiry=LONG)]
+        assert [row.uuid for row in rows] == uuids_of([second, outside])
+        kept_back, free = (row.last_modified - row.created_on - (row.waited or 0.0) for row in rows)
+        assert free < SHORT / 2 < kept_back
