@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.backends.lanes import EXCHANGE_POLL
+from jobboard.board import JobBoard, client_of
 from jobboard.errors import ClaimLost, JobBoardError
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
@@ -23,6 +27,8 @@ from jobboard.testing.harness import Harness
 _LANES, _RUNNING, _JOBS, _WORKERS = ("tenant:1", "tenant:2", "tenant:3"), 2, 24, 4
 #: How often the owner of the only slot dies.
 _DEATHS = 5
+#: How often conductors try to show that they don't poll, and how often each of them asks, at most.
+_TRIES, _MOST_ASKS = 10, 1000
 
 
 class Slots:
@@ -69,6 +75,33 @@ class Worker:
             else:
                 self._board.consume(job, self._who)
                 self.consumed.append(job.uuid)
+
+
+class Idle:
+    """Somebody who waits for a job as a conductor does, and claims one."""
+
+    def __init__(self, harness: Harness, name: str, who: str) -> None:
+        self.board, self.backend = harness.lossy_board(name)
+        self._who = who
+
+    def claim(self) -> tuple[list[str], bool]:
+        """Wait, and claim a job; return also whether the wait before it has ended sooner than any poll would."""
+        is_woken = False
+        names = ["resize"]
+        with client_of(self.board).waiter(frozenset(names)) as waiter:
+            waiter.claim_ahead(self._who, LONG)
+            for _ in range(_MOST_ASKS):
+                claimed = uuids_of(self.board.claim_next(self._who, names, 1, LONG))
+                if claimed:
+                    return claimed, is_woken
+                due = waiter.ready_in()
+                began = time.monotonic()
+                waiter.wait(due)
+                is_woken = time.monotonic() - began < min(EXCHANGE_POLL, math.inf if due is None else due)
+                claimed = [row.uuid for row in waiter.claimed()[0]]
+                if claimed:
+                    return claimed, is_woken
+        return [], False
 
 
 class LaneRaceCases(LaneCase):
@@ -208,3 +241,29 @@ class LaneRaceCases(LaneCase):
             )
             assert sum(isinstance(outcome, JobBoardError) for outcome in outcomes) == 2
             assert slots_of(board) == (0, 2, left - 2)
+
+    @of_lanes
+    def test_idle_conductors_start_what_a_raised_limit_admits_before_they_would_poll(
+        self, harness: Harness, board: JobBoard
+    ) -> None:
+        """On a slow machine not each time; those who only polled would not do it once."""
+        idle = [Idle(harness, board.name, f"conductor {number}") for number in range(4)]
+        with ThreadPoolExecutor(len(idle)) as threads:
+
+            def are_all_woken() -> bool:
+                limit(board, 1)
+                jobs = [post_in(board) for _ in range(7)]
+                assert claim_all(board) == jobs[:1]
+                for each in idle:
+                    each.backend.blocked.clear()
+                found = [threads.submit(each.claim) for each in idle]
+                eventually(lambda: all(each.backend.blocked.is_set() for each in idle), every=0.002)
+                limit(board, 5)
+                claims = [each.result(DEADLINE) for each in found]
+                assert sorted(uuid for claimed, _ in claims for uuid in claimed) == sorted(uuids_of(jobs[1:5]))
+                assert claim_all(board) == []
+                for job in board.iterjobs():
+                    board.trash(job, by="an operator")
+                return all(is_woken for _, is_woken in claims)
+
+            assert any(are_all_woken() for _ in range(_TRIES))
