@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,3 +127,15 @@ def test_what_is_not_named_and_can_not_be_loaded_is_left_out(
     )
     with pytest.raises(SystemExit, match="gone needs"):
         module.Catalogue(places).load(["gone"], places)
+
+
+def test_a_peer_tells_what_limits_cost(tmp_path: Path) -> None:
+    peers = ROOT / "benchmarks" / "peers"
+    measure = "import sys, measuring, with_jobboard as peer; measuring.measure_limits(peer.Jobboard(sys.argv[1]), 10)"
+    command = [sys.executable, "-c", measure, f"sqlite:///{tmp_path / 'board.db'}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(peers), str(ROOT)])}
+    said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    rates = {told["what"]: told["value"] for told in map(json.loads, said.stdout.splitlines())}
+    assert set(rates) == {"drain, one at a time", "drain, under a rate"}
+    # Of so few that run at once the last one may tell its moment before the first.
+    assert rates["drain, one at a time"] > 0

@@ -23,6 +23,8 @@ from typing import Any
 _REPORTS, _COUNT = "BENCH_REPORTS", "BENCH_COUNT"
 _LONGEST = 120.0
 _WARM_UP = 5
+#: A rate, in starts a second, that no worker reaches: what keeping it costs is measured, and not how long it lets wait.
+_RATE = 1_000_000
 
 _number = numbers(1)
 _reporter: socket.socket | None = None
@@ -37,6 +39,8 @@ class System:
     has_batches = False
     #: Whether :meth:`claim_and_consume` is there.
     has_pairs = False
+    #: Whether :meth:`limit` is there.
+    has_limits = False
 
     def clean(self) -> None:
         """Leave nothing behind of earlier measurements."""
@@ -52,6 +56,10 @@ class System:
 
     def claim_and_consume(self, count: int, batch: int) -> None:
         """Claim that many no-ops and end them, in batches of that size, by what a worker calls."""
+        raise NotImplementedError
+
+    def limit(self, running: int | None, rate: int | None) -> None:
+        """Until the next clean let so many no-ops run at once, or start in a second, in all workers together."""
         raise NotImplementedError
 
     def ping(self, at: float) -> None:
@@ -188,6 +196,17 @@ def measure_rates(system: System, count: int) -> None:
         system.clean()
     tell("post one by one", rate_of(system.post, count), "/s")
     measure_drain(system, count)
+    if system.has_limits:
+        measure_limits(system, count)
+
+
+def measure_limits(system: System, count: int) -> None:
+    """Drain by one worker process what may run one at a time, and what has a rate that doesn't bind."""
+    for what, running, rate in (("drain, one at a time", 1, None), ("drain, under a rate", None, _RATE)):
+        system.clean()
+        system.limit(running, rate)
+        system.post(count)
+        measure_drain(system, count, what=what)
 
 
 def measure_loops(system: System, count: int) -> None:
@@ -200,13 +219,13 @@ def measure_loops(system: System, count: int) -> None:
     system.clean()
 
 
-def measure_drain(system: System, count: int, workers: int = 1) -> None:
+def measure_drain(system: System, count: int, what: str = "drain") -> None:
     """From the first handler's run to the last one's, so that no start of a process counts."""
     reports = Reports()
     try:
         with Worker(system.worker(), reports, count):
             first = reports.next()
-            tell("drain", (count - 1) / (reports.next() - first), "/s")
+            tell(what, (count - 1) / (reports.next() - first), "/s")
     finally:
         reports.close()
 

@@ -12,21 +12,25 @@ import jobboard
 
 _SLOTS = 64
 _WHO = "bench"
+#: The lane of no-ops that have a limit, and how many of them may start together under a rate.
+_LANE, _BURST = "bench", 1000
 
 
 class Jobboard(System):
     version = f"jobboard {importlib.metadata.version('jobboard')}"
-    has_batches = has_pairs = True
+    has_batches = has_pairs = has_limits = True
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._generation = 0
+        self._lane: str | None = None
         self._board: jobboard.JobBoard | None = None
 
     def clean(self) -> None:
         if self._board is not None:
             self._board.close()
         self._generation += 1
+        self._lane = None
         self._board = jobboard.fetch(f"peers-{self._generation}", self._uri)
         self._board.connect()
 
@@ -37,7 +41,7 @@ class Jobboard(System):
 
     def post(self, count: int) -> None:
         for _ in range(count):
-            self.board.post("no-op")
+            self.board.post("no-op", lane=self._lane)
 
     def post_many(self, count: int) -> None:
         for _ in range(0, count, 100):
@@ -52,6 +56,11 @@ class Jobboard(System):
             else:
                 self.board.consume_many(jobs, _WHO)
             done += len(jobs)
+
+    def limit(self, running: int | None, rate: int | None) -> None:
+        self._lane = _LANE
+        starts = None if rate is None else jobboard.Rate(rate, per=1, burst=_BURST)
+        self.board.limits.set(lane=_LANE, running=running, rate=starts)
 
     def ping(self, at: float) -> None:
         self.board.post("ping", details={"at": at})

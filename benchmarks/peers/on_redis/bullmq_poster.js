@@ -1,4 +1,4 @@
-// Posts what it is told to, a line each, and answers "done": ready, clean, post N, post_many N, ping MOMENT.
+// Posts what it is told to, a line each, and answers "done": ready, clean, post N, post_many N, limit N, ping MOMENT.
 "use strict";
 const readline = require("readline");
 const Redis = require("ioredis");
@@ -18,6 +18,7 @@ const commands = {
     const batch = Array.from({ length: 100 }, () => ({ name: "no-op", data: {}, opts: options }));
     for (let posted = 0; posted < count; posted += 100) await queue.addBulk(batch);
   },
+  limit: (running) => queue.setGlobalConcurrency(running),
   ping: (at) => queue.add("ping", { at }, options),
 };
 

@@ -4,6 +4,7 @@ const Redis = require("ioredis");
 const { Worker } = require("bullmq");
 
 const connection = new Redis(process.argv[2], { maxRetriesPerRequest: null });
+const rate = Number(process.argv[3]);
 const last = Number(process.env.BENCH_COUNT);
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 let number = 0;
@@ -16,4 +17,5 @@ const work = async (job) => {
   }
 };
 
-new Worker("bench", work, { connection, concurrency: 64 });
+const limits = rate ? { limiter: { max: rate, duration: 1000 } } : {};
+new Worker("bench", work, { connection, concurrency: 64, ...limits });

@@ -14,10 +14,10 @@ _HERE = Path(__file__).parent
 
 
 class Bullmq(System):
-    has_batches = True
+    has_batches = has_limits = True
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
+        self._uri, self._rate = uri, 0
         manifest = Path(os.environ["NODE_PATH"]) / "bullmq" / "package.json"
         self.version = f"bullmq {json.loads(manifest.read_text())['version']}"
         self._poster = subprocess.Popen(
@@ -35,6 +35,7 @@ class Bullmq(System):
             raise RuntimeError("the poster has ended")
 
     def clean(self) -> None:
+        self._rate = 0
         self._ask("clean")
 
     def post(self, count: int) -> None:
@@ -43,11 +44,17 @@ class Bullmq(System):
     def post_many(self, count: int) -> None:
         self._ask("post_many", count)
 
+    def limit(self, running: int | None, rate: int | None) -> None:
+        """Limit the queue by its global concurrency; a rate is an option of its workers."""
+        self._rate = rate or 0
+        if running is not None:
+            self._ask("limit", running)
+
     def ping(self, at: float) -> None:
         self._ask("ping", repr(at))
 
     def worker(self) -> list[str]:
-        return [sys.executable, __file__, "work", self._uri]
+        return [sys.executable, __file__, "work", self._uri, str(self._rate)]
 
     def close(self) -> None:
         self._poster.terminate()
@@ -56,7 +63,7 @@ class Bullmq(System):
 
 if __name__ == "__main__":
     if sys.argv[1] == "work":
-        forward(["node", str(_HERE / "bullmq_worker.js"), sys.argv[2]])
+        forward(["node", str(_HERE / "bullmq_worker.js"), *sys.argv[2:]])
     else:
         uri, count, pings = arguments()
         system = Bullmq(uri)
