@@ -26,7 +26,7 @@ class Lane:
 
     def __init__(self) -> None:
         self.blocked: PriorityIndex[int] = PriorityIndex()
-        self.claimable: PriorityIndex[int] = PriorityIndex()
+        self.claimable: SortedKeys[int] = SortedKeys()
         self.claimed: set[int] = set()
         self.retrying: set[int] = set()
         self.next_at = 0.0
@@ -44,7 +44,7 @@ class Lane:
             return False
         held, running = self.held(limit), limit.running
         if self.blocked.by_name:
-            return running is not None and held >= running and not self.claimable.by_name
+            return running is not None and held >= running and not self.claimable
         return running is None or held + len(self.claimable) <= running
 
     def row(self, name: str, rows: dict[int, StoredJob]) -> LaneRow:
@@ -81,7 +81,7 @@ class Lanes:
         if row.state is BLOCKED:
             lane.blocked.add(row.position, row.name)
         elif row.state is UNCLAIMED:
-            lane.claimable.add(row.position, row.name)
+            lane.claimable.add(row.position)
         elif row.state is CLAIMED:
             lane.claimed.add(row.sequence)
         elif is_retrying(row):
@@ -96,7 +96,7 @@ class Lanes:
         if row.index is self._store.claimed:
             lane.claimed.discard(row.sequence)
         elif row.index is self._store.unclaimed:
-            lane.claimable.remove(row.position, row.name)
+            lane.claimable.remove(row.position)
         elif row.index is self._store.blocked:
             lane.blocked.remove(row.position, row.name)
         else:
@@ -104,7 +104,7 @@ class Lanes:
         self._sort_mixed(row.ties.lane, lane)
 
     def _sort_mixed(self, name: str, lane: Lane) -> None:
-        is_mixed = bool(lane.blocked.by_name and lane.claimable.by_name)
+        is_mixed = bool(lane.blocked.by_name and lane.claimable)
         if is_mixed != lane.is_mixed:
             lane.is_mixed = is_mixed
             if is_mixed:
@@ -116,7 +116,7 @@ class Lanes:
         """Forget where jobs stand; what is kept of rates stays."""
         for lane in self.by_name.values():
             lane.blocked.clear()
-            lane.claimable.clear()
+            lane.claimable = SortedKeys()
             lane.claimed.clear()
             lane.retrying.clear()
             lane.is_mixed = False
@@ -177,7 +177,7 @@ class Lanes:
             steps = plan(self._view(lane, limit), limit, now)
             self._carry_out(steps, now, joined)
             lane.next_at, look_at = steps.next_at, steps.look_at
-        is_empty = not (lane.claimed or lane.claimable.by_name or lane.blocked.by_name or lane.retrying)
+        is_empty = not (lane.claimed or lane.claimable or lane.blocked.by_name or lane.retrying)
         # An empty one is kept for as long as its rate counts.
         self._set_timer(name, lane, lane.next_at if is_empty and lane.next_at > now else look_at)
         if is_empty and lane.look_at is None:
@@ -185,7 +185,7 @@ class Lanes:
 
     def _view(self, lane: Lane, limit: LaneLimit) -> LaneView[StoredJob]:
         held, claimable = lane.held(limit), len(lane.claimable)
-        last = self._rows(islice(reversed(lane.claimable.whole), MAX_MOVES)) if claimable else []
+        last = self._rows(islice(reversed(lane.claimable), MAX_MOVES)) if claimable else []
         count = MAX_MOVES
         if limit.running is not None:
             # What may be admitted, and what may go before one of the last.
@@ -258,7 +258,7 @@ class Lanes:
             for job_name, order in lane.blocked.by_name.items()
             if job_name not in refused and (names is None or job_name in names)
         )
-        asked, stuck = heapq.nsmallest(most, waiting), islice(reversed(lane.claimable.whole), most)
+        asked, stuck = heapq.nsmallest(most, waiting), islice(reversed(lane.claimable), most)
         pairs = list(zip(self._rows(stuck), self._rows(asked), strict=False))
         for _, row in pairs:
             if row.name in rooms:
