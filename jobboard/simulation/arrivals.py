@@ -57,7 +57,11 @@ def read_arrivals(lines: Iterable[str], where: str) -> list[Arrival]:
     first = arrivals[0].at
     if arrivals[-1].at - first > MAX_SPAN:
         raise ValueError(f"{where}: there are more than ten years between the first arrival and the last")
-    return [arrival._replace(at=arrival.at - first) for arrival in arrivals] if first else arrivals
+    if first:
+        arrivals = [
+            Arrival(at - first, name, lane, duration, priority) for at, name, lane, duration, priority in arrivals
+        ]
+    return arrivals
 
 
 def _rows_of(reader: Iterator[list[str]]) -> Iterator[Arrival]:
@@ -67,14 +71,15 @@ def _rows_of(reader: Iterator[list[str]]) -> Iterator[Arrival]:
     _check_header(header)
     places = [header.index(column) if column in header else None for column in (*_NEEDED, *_OPTIONAL)]
     second_of = _Moments()
-    names, lanes = _Checked(lambda text: check_text("name", text)), _Checked(_lane_of)
+    names = _Checked(lambda text: check_text("name", text))
+    lanes, priorities = _Checked(_lane_of), _Checked(_priority_of)
     for row in reader:
         if not row:
             continue
         if len(row) != len(header):
             raise ValueError(f"it has {len(row)} values, and the first line names {len(header)} columns")
         at, name, duration, lane, priority = ("" if place is None else row[place].strip() for place in places)
-        yield Arrival(second_of(at), names[name], lanes[lane], _duration_of(duration), _priority_of(priority))
+        yield Arrival(second_of(at), names[name], lanes[lane], _duration_of(duration), priorities[priority])
 
 
 def _check_header(header: list[str]) -> None:
@@ -112,9 +117,10 @@ def _is_number(text: str) -> bool:
 
 
 def _number_of(text: str) -> float:
-    if not _is_number(text):
-        raise ValueError(f"at is no number of seconds, as it is in the lines before: {text!r}")
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"at is no number of seconds, as it is in the lines before: {text!r}") from None
     if not math.isfinite(number):
         raise ValueError(f"at must be finite; got {text!r}")
     return number
