@@ -130,13 +130,11 @@ def _write(
         (rows if job.ties is None else tied).append(row)
         step.add(job, change, row)
     kinds = {change.told[0].kind for _, change in changed}
+    lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, change in changed for note in change.told]
     with transaction.together():
         transaction.run_many(statement, rows)
         transaction.run_many(_OF_TIED.get(statement, statement), tied)
         lanes.move(transaction, changed)
-        lines = [
-            journal_line(job.sequence, job.uuid, job.name, note) for job, change in changed for note in change.told
-        ]
         transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     transaction.notifies |= bool(kinds - _BY_OWNER or tied) or _frees_names(transaction, kinds, changed)
     moved = [job for job, change in changed if change.told[0].kind not in _BY_OWNER]
