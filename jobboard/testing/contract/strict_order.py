@@ -41,9 +41,11 @@ class StrictOrderCases(LaneCase):
     def test_nothing_of_a_strict_lane_passes_a_job_that_failed(self, board: JobBoard, counted: bool) -> None:
         limit(board, 1, order="strict")
         first, second, third = (post_in(board) for _ in range(3))
-        assert _fail_for(board, SHORT, counted=counted) == first
+        assert _fail_for(board, LONG, counted=counted) == first
         assert board.limits.lane(LANE).retrying == 1
         assert states_of(board, second, third) == [BLOCKED, BLOCKED]
+        assert board.run_now(first)
+        assert _fail_for(board, SHORT, counted=counted) == first
         (again,) = eventually(lambda: claim_all(board))
         assert again == first
         board.consume(again, "alice")
