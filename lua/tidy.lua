@@ -62,6 +62,12 @@ local rates = redis.call('ZRANGEBYSCORE', key('rates'), '-inf', now_text, 'LIMIT
 if #rates > 0 then
   redis.call('ZREM', key('rates'), unpack(rates))
 end
+-- What a lane has offered is nothing once none of its jobs is live.
+for _, lane in ipairs(redis.call('ZRANDMEMBER', key('offered'), 100)) do
+  if not redis.call('ZSCORE', key('lanes'), lane) then
+    redis.call('ZREM', key('offered'), lane)
+  end
+end
 
 local pending, limits = {}, redis.call('HGETALL', key('limits'))
 for at = 1, #limits, 2 do

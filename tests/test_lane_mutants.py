@@ -67,6 +67,12 @@ def a_rate_saves_up(view: LaneView[Any], limit: LaneLimit, now: float, plan: Cal
     return plan(view if limit.rate is None else replace(view, claimable=0), limit, now)
 
 
+def a_rate_forgets_what_it_offered(
+    view: LaneView[Any], limit: LaneLimit, now: float, plan: Callable[..., Plan]
+) -> Plan:
+    return plan(replace(view, offered=0), limit, now)
+
+
 def a_look_moves_only_some(view: LaneView[Any], limit: LaneLimit, now: float, plan: Callable[..., Plan]) -> Plan:
     steps = plan(view, limit, now)
     return replace(steps, look_at=None) if limit.rate is None else steps
@@ -83,6 +89,7 @@ MUTANTS: dict[Mutant, tuple[str, dict[str, Any]]] = {
     no_rate: ("no_more_than_a_burst_starts_at_once", {"burst": 1}),
     a_rate_forgets_its_starts: ("no_more_than_a_burst_starts_at_once", {"burst": 1}),
     a_rate_saves_up: ("idle_time_saves_up_no_more_than_a_burst", {}),
+    a_rate_forgets_what_it_offered: ("a_burst_that_nobody_claimed_for_long_is_not_followed_by_another_one", {}),
     a_look_moves_only_some: ("more_jobs_are_withdrawn_and_admitted_than_one_look_moves", {}),
 }
 

@@ -25,7 +25,7 @@ class Lane:
 
     def __init__(self, limit: LaneLimit, rows: Sequence[JobRow] = ()) -> None:
         self.limit, self.rows = limit, list(rows)
-        self.next_at = 0.0
+        self.next_at, self.offered = 0.0, 0
 
     def __repr__(self) -> str:
         rows = [f"{row.state} {row.priority} {row.place} {row.token}" for row in self.rows]
@@ -48,7 +48,7 @@ class Lane:
         claimable = self.of(UNCLAIMED)
         return LaneView(
             self.holders - len(claimable), len(claimable), claimable[::-1][:MAX_MOVES],
-            self.of(BLOCKED)[: MAX_MOVES + 1], self.next_at,
+            self.of(BLOCKED)[: MAX_MOVES + 1], self.next_at, self.offered,
         )  # fmt: skip
 
     def look(self, now: float) -> LanePlan[JobRow]:
@@ -59,7 +59,7 @@ class Lane:
         for row in steps.admit:
             assert row.state is BLOCKED
             row.state, row.place = UNCLAIMED, now
-        self.next_at = steps.next_at
+        self.next_at, self.offered = steps.next_at, steps.offered
         return steps
 
 
@@ -157,32 +157,64 @@ rates = st.builds(Rate, st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]), st
 def check_starts(starts: Sequence[float], rate: Rate) -> None:
     for first, begin in enumerate(starts):
         for last, end in enumerate(starts[first:], first):
-            # What was let in before, and found no conductor, may start together with what was saved up since.
-            assert last - first + 1 <= 2 * rate.burst + (end - begin + NEAR) / rate.interval
+            assert last - first + 1 <= rate.burst + 1 + (end - begin + NEAR) / rate.interval
 
 
 @given(
     rate=rates,
-    running=st.none() | st.integers(1, 5),
-    moments=st.lists(st.tuples(st.floats(0, 3.0), st.integers(0, 3), st.booleans()), max_size=60),
+    running=st.sampled_from([None, None, None, 1, 3, 5]),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.0, 0.0, 0.3, 1.0, 20.0]),
+            st.sampled_from(["post", "claim", "post", "claim", "claim", "end", "look", "better", "follow the timer"]),
+            st.sampled_from([4, 1, 2, 4]),
+        ),
+        min_size=20,
+        max_size=80,
+    ),
 )
-def test_starts_never_exceed_the_rate_whoever_looks_and_claims_when(
-    rate: Rate, running: int | None, moments: list[tuple[float, int, bool]]
+def test_starts_never_exceed_the_rate_whoever_looks_posts_and_claims_when(
+    rate: Rate, running: int | None, steps: list[tuple[float, str, int]]
 ) -> None:
-    """Somebody looks at any moments, also at none for long, and claims any number of what can be claimed."""
-    lane = Lane(LaneLimit(running, False, rate), [job(number, BLOCKED) for number in range(200)])
-    now, starts = 1000.0, list[float]()
-    for seconds, claims, ends in moments:
+    """Looks come at any moments, timers also late or never, and nobody looks when jobs are claimed."""
+    lane = Lane(LaneLimit(running, False, rate))
+    now, look_at, posted, starts = 1000.0, 1000.0, 0, list[float]()
+    for seconds, step, count in steps:
         now += seconds * rate.interval
-        lane.look(now)
+        if step == "follow the timer":
+            now = max(now, look_at)
+        elif step == "claim":
+            for row in lane.of(UNCLAIMED)[:count]:
+                row.state, row.token = CLAIMED, 1
+                starts.append(now)
+            continue
+        elif step == "end":
+            lane.rows = [row for row in lane.rows if row.state is not CLAIMED][count - 1 :]
+        elif step in ("post", "better"):
+            priority = 3 if step == "post" else 5
+            lane.rows += [job(posted + number, BLOCKED, priority) for number in range(1, count + 1)]
+            posted += count
+        look_at = lane.look(now).look_at or now
         assert len(lane.of(UNCLAIMED)) <= rate.burst
-        for row in lane.of(UNCLAIMED)[:claims]:
-            row.state = CLAIMED
-            starts.append(now)
-        if ends:
-            lane.rows = [row for row in lane.rows if row.state is not CLAIMED]
-            lane.look(now)
     check_starts(starts, rate)
+
+
+@given(rate=rates, idle=st.floats(0, 1e6), late=st.integers(0, 4))
+def test_a_burst_that_lay_claimable_for_long_is_followed_by_one_more_and_no_second_burst(
+    rate: Rate, idle: float, late: int
+) -> None:
+    lane = Lane(LaneLimit(None, False, rate))
+    for number in range(rate.burst):
+        lane.rows.append(job(number, BLOCKED))
+        lane.look(1000.0)
+    assert len(lane.of(UNCLAIMED)) == rate.burst
+    # Nothing waits, so no timer is set; they are claimed at last, and some end.
+    lane.rows = [job(100 + number, CLAIMED, token=1) for number in range(late)]
+    now = 1000.0 + idle
+    for number in range(10):
+        lane.rows.append(job(200 + number, BLOCKED))
+        lane.look(now)
+    assert len(lane.of(UNCLAIMED)) <= 1
 
 
 @given(rate=rates, count=st.integers(1, 40))

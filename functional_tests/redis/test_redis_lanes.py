@@ -111,7 +111,7 @@ def test_what_has_ended_leaves_nothing_of_its_lane_behind(board: JobBoard, hand:
 
     eventually(drain, every=0.001)
     assert board.limits.remove(lane="a:*")
-    kinds = ("lanes", "blocked_lanes", "rates", "limits", "delayed", *(f"held:a:{n}" for n in range(5)))
+    kinds = ("lanes", "blocked_lanes", "rates", "offered", "limits", "delayed", *(f"held:a:{n}" for n in range(5)))
 
     def is_tidy() -> bool:
         board._backend.maintenance.tidy(1000)

@@ -74,6 +74,8 @@ class LaneView(Generic[Row]):
     :ivar last: the last of these in claim order, the last one first; MAX_MOVES of them are enough.
     :ivar blocked: the first that wait, in the order of the lane; one more than MAX_MOVES is enough.
     :ivar next_at: the moment that its rate has come to; 0.0 at first.
+    :ivar offered: how many could be claimed at the end of the last look, if its rate lets several start at once and
+        there were several; else 0.
     """
 
     held: int
@@ -81,6 +83,7 @@ class LaneView(Generic[Row]):
     last: Sequence[Row]
     blocked: Sequence[Row]
     next_at: float = 0.0
+    offered: int = 0
 
 
 @dataclass(slots=True)
@@ -88,7 +91,7 @@ class LanePlan(Generic[Row]):
     """What a look at a lane does.
 
     :ivar withdraw: the claimable jobs that wait again. :ivar admit: those that can be claimed from now on, in order.
-    :ivar next_at: the moment that its rate comes to.
+    :ivar next_at: the moment that its rate comes to. :ivar offered: how many the next look finds as offered.
     :ivar look_at: the moment of the next look; None: none by time.
     """
 
@@ -96,6 +99,7 @@ class LanePlan(Generic[Row]):
     admit: list[Row] = field(default_factory=list)
     next_at: float = 0.0
     look_at: float | None = None
+    offered: int = 0
 
 
 def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
@@ -104,10 +108,10 @@ def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
     Jobs are admitted, and withdrawn, at most ``MAX_MOVES`` at a time.
     """
     running = math.inf if limit.running is None else limit.running
-    steps: LanePlan[Row] = LanePlan(next_at=view.next_at)
-    excess = min(view.held + view.claimable - running, view.claimable)
-    if excess > 0:
-        steps.withdraw = list(view.last[: min(int(excess), MAX_MOVES)])
+    steps: LanePlan[Row] = LanePlan(next_at=view.next_at, offered=0 if limit.rate is None else view.offered)
+    if view.held + view.claimable > running:
+        excess = min(view.held + view.claimable - int(running), view.claimable)
+        steps.withdraw = list(view.last[: min(excess, MAX_MOVES)])
         if excess > len(steps.withdraw):
             steps.look_at = now
         return _exchanged(view, limit, steps)
@@ -124,12 +128,21 @@ def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
 def _limit_starts(view: LaneView[Row], rate: Rate, steps: LanePlan[Row], room: int, now: float) -> int:
     """Return how many of the jobs that there is room for the rate lets start now; plan the moment of the next one.
 
-    A job that can be claimed counts as one that starts. While as many wait to be claimed as may start at once, time
-    saves up nothing: otherwise these and the saved ones would start together. What a slower rate has come to before
-    counts no more than a burst of this one.
+    A job that can be claimed counts as one that starts, once it is admitted; nobody sees when it does. So those that
+    the last look offered may have started just now, and time has saved up nothing beside them but one start. While as
+    many wait to be claimed as may start at once, it saves up none. What a slower rate has come to before counts no more
+    than a burst of this one.
+
+    At most ``burst + 1 + t / T`` jobs start in any ``t``. Let E be the most, over all stretches that end now, of what
+    could be claimed when the stretch began, and what was admitted in it, less t / T. No stretch has more starts than E
+    and t / T, since a start needs a job that could be claimed or was admitted. After each look E is at most
+    1 + (next_at - now) / T: time takes as much from both, but E not below what was offered, and then the next look sets
+    ``next_at`` as far; an admission adds 1 to both. And no look takes ``next_at`` further than burst * T.
     """
     interval = rate.interval
     next_at = min(view.next_at, now + rate.burst * interval)
+    if (offered := min(view.offered, rate.burst)) > 1:
+        next_at = max(next_at, now + (offered - 1) * interval)
     count = 0
     while count < room and next_at - (rate.burst - 1) * interval <= now + SAME_MOMENT:
         if view.claimable + count >= rate.burst:
@@ -137,10 +150,16 @@ def _limit_starts(view: LaneView[Row], rate: Rate, steps: LanePlan[Row], room: i
             break
         next_at = max(next_at, now) + interval
         count += 1
-    steps.next_at = next_at
+    offered = min(view.claimable + count, rate.burst)
+    steps.next_at, steps.offered = next_at, offered if offered > 1 else 0
     if count < room:
         steps.look_at = next_at - (rate.burst - 1) * interval
     return count
+
+
+def starts_in(next_at: float, rate: Rate, now: float) -> float:
+    """Return the seconds until a rate that has come to this moment lets another job start."""
+    return max(0.0, next_at - (rate.burst - 1) * rate.interval - now)
 
 
 def _exchanged(view: LaneView[Row], limit: LaneLimit, steps: LanePlan[Row]) -> LanePlan[Row]:

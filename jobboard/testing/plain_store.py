@@ -120,7 +120,7 @@ class PlainStore:
         self._touched: dict[str, None] = {}
         self._joined: list[JobRow] = []
         #: What the rate of each lane has come to, and when each is to be looked at again.
-        self._next_at: dict[str, float] = {}
+        self._next_at: dict[str, tuple[float, int]] = {}
         self._look_at: dict[str, float] = {}
 
     def _begin(self) -> float:
@@ -186,7 +186,7 @@ class PlainStore:
     def _look_at_lane(self, lane: str, now: float) -> None:
         limit = Rules(self.limits.all()).of_lane(lane)
         steps = plan(self._view(lane, limit), limit, now)
-        self._next_at[lane] = steps.next_at
+        self._next_at[lane] = steps.next_at, steps.offered
         self._look_at[lane] = math.inf if steps.look_at is None else steps.look_at
         for row in steps.withdraw:
             self._tell(row, admission.withdraw(row, now))
@@ -206,7 +206,7 @@ class PlainStore:
         claimable = [row for row in tied if row.state is JobState.UNCLAIMED]
         blocked = [row for row in tied if row.state is JobState.BLOCKED]
         held = sum(is_holder(row, limit.is_strict) for row in tied) - len(claimable)
-        return LaneView(held, len(claimable), claimable[::-1], blocked, self._next_at.get(lane, 0.0))
+        return LaneView(held, len(claimable), claimable[::-1], blocked, *self._next_at.get(lane, (0.0, 0)))
 
     # -- producers -------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@
 -- `lane:LANE` (a sorted set) has the BLOCKED jobs of a lane by place, and `lane:LANE\nNAME` those of one name;
 -- `held:LANE` those that hold its slots: the claimable ones by place, and before them the claimed ones, which all have
 -- one score; `retrying:LANE` those that were claimed and are DELAYED. `lanes` has the lanes of which there are any,
--- `blocked_lanes` those with BLOCKED jobs by their number, `rates` the moment that the rate of a lane has come to. A
--- lane that must be looked at at a moment is a member of the timer `delayed`: a line break, and the lane.
+-- `blocked_lanes` those with BLOCKED jobs by their number, `rates` the moment that the rate of a lane has come to,
+-- and `offered` how many could be claimed at the end of the last look, if its rate lets several start at once and
+-- there were several. A lane that must be looked at at a moment is a member of the timer `delayed`: a line break, and
+-- the lane.
 
 -- How many jobs a look withdraws or admits at most, beside those that join in the same step; and all looks of a step.
 local MAX_MOVES, MAX_MOVES_OF_STEP = 50, 200
@@ -206,13 +208,17 @@ local function look_at_lanes(soon)
   end
 
   -- How many of the jobs that there is room for the rate lets start now. A job that can be claimed counts as one that
-  -- starts. While as many wait to be claimed as may start at once, time saves up nothing: otherwise these and the saved
-  -- ones would start together.
+  -- starts, once it is admitted. Those that the last look offered may have started just now, and time has saved up
+  -- nothing beside them but one start. While as many wait to be claimed as may start at once, it saves up none.
   local function limit_starts(view, rate, room)
     local was = tonumber(redis.call('ZSCORE', key('rates'), view.lane) or 0)
     -- What a slower rate has come to before counts no more than a burst of this one.
-    local next_at = math.min(was, now + rate.burst * rate.interval)
-    local claimable, count = count_claimable(view.lane), 0
+    local next_at, count = math.min(was, now + rate.burst * rate.interval), 0
+    local had_offered = rate.burst > 1 and tonumber(redis.call('ZSCORE', key('offered'), view.lane) or 0) or 0
+    if had_offered > 1 then
+      next_at = math.max(next_at, now + (math.min(had_offered, rate.burst) - 1) * rate.interval)
+    end
+    local claimable = (room > 0 or rate.burst > 1) and count_claimable(view.lane) or 0
     for _ = 1, room do
       -- Sums of moments are rounded.
       if next_at - (rate.burst - 1) * rate.interval > now + 1 then
@@ -226,6 +232,12 @@ local function look_at_lanes(soon)
     end
     if next_at ~= was then
       add('rates', string.format('%.17g', next_at), view.lane)
+    end
+    local offered = math.min(claimable + count, rate.burst)
+    if offered > 1 and offered ~= had_offered then
+      add('offered', offered, view.lane)
+    elseif offered <= 1 and had_offered > 0 then
+      remove('offered', view.lane)
     end
     if count < room then
       view.look_at = math.max(next_at - (rate.burst - 1) * rate.interval, now + LEAST_INTERVAL)
@@ -271,12 +283,10 @@ local function look_at_lanes(soon)
     local candidates = view.waiting + #view.joined
     local room = math.min(view.free, candidates)
     local count = math.min(room, most + #view.joined)
-    if count == 0 then
-      return room > 0
-    end
-    local waiting = first_waiting(view, count)
+    local waiting = count > 0 and first_waiting(view, count) or {}
     count = math.min(count, #waiting)
-    local allowed = view.limit.rate and limit_starts(view, view.limit.rate, count) or count
+    local is_over = view.held > view.limit.running
+    local allowed = view.limit.rate and not is_over and limit_starts(view, view.limit.rate, count) or count
     for number = 1, allowed do
       admit_one(view, waiting[number])
     end

@@ -83,7 +83,7 @@ class Audit:
         for key, kv in found.items():
             if not key.startswith(keys.guards):
                 continue
-            lane, look_at = decoded(kv.last_part), guard_of(kv)[1]
+            lane, look_at = decoded(kv.last_part), guard_of(kv).look_at
             if look_at is not None or lane in with_jobs:
                 expected.add(key)
             if look_at is None:
@@ -114,7 +114,7 @@ class Audit:
         rows = lanes_of(row for row in tied if row.ties is not None and row.ties.lane not in but)
         guards = self._connection.read([get(keys.guard(lane)) for lane in rows]) if rows else []
         for (lane, row), guard in zip(rows.items(), guards, strict=True):
-            look_at, now = guard_of(guard.first)[1], self._connection.now()
+            look_at, now = guard_of(guard.first).look_at, self._connection.now()
             problems = list(count_problems(row, rules.of_lane(lane)))
             if problems and (look_at is None or look_at > now):
                 repaired = repair and any(not self._limits.look([lane]) for _ in range(_MAX_LOOKS))

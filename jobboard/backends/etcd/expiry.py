@@ -130,7 +130,7 @@ class Expiry:
         reads = [get(key) for timer, lane in lanes.items() for key in (timer, keys.guard(lane))]
         found = self._connection.read(reads)
         for (timer, lane), left, guard in zip(lanes.items(), found[::2], found[1::2], strict=True):
-            look_at = guard_of(guard.first)[1]
+            look_at = guard_of(guard.first).look_at
             if left.first is not None and (look_at is None or keys.look(look_at, lane) != timer):
                 revision = 0 if guard.first is None else guard.first.modified
                 self._connection.send(Txn([modified_at(keys.guard(lane), revision)], [delete(timer)]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from jobboard.backends import admission
 from jobboard.backends.etcd.connection import Connection
@@ -33,7 +33,7 @@ from jobboard.backends.etcd.txn import (
     put,
     scan_prefix,
 )
-from jobboard.backends.kv.codec import NUMBER, NUMBER_OR_NONE, items_of, pack
+from jobboard.backends.kv.codec import NUMBER, NUMBER_OR_NONE, WHOLE, items_of, pack
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
 from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
 from jobboard.backends.limits import LaneLimit, within_rooms
@@ -67,18 +67,29 @@ class Member:
         self.told += transition.told
 
 
+class Guard(NamedTuple):
+    """What the guard of a lane holds: what its rate has come to, the moment of the next look, and what was offered.
+
+    ``offered`` is that of a :class:`~jobboard.backends.lanes.LaneView`.
+    """
+
+    next_at: float = 0.0
+    look_at: float | None = None
+    offered: int = 0
+
+
 @dataclass(slots=True)
 class LaneStep:
     """A limited lane as it was read, and as a step leaves it.
 
     ``last`` are the last claimable jobs, the last one first, and ``blocked`` the first that wait, both as far as their
-    keys tell. ``before`` is what the guard held: the moment that its rate has come to, and that of the next look.
+    keys tell. ``before`` is what the guard held.
     """
 
     lane: str
     limit: LaneLimit
     revision: int
-    before: tuple[float, float | None]
+    before: Guard
     counts: dict[LanePart, int]
     last: list[StoredJob]
     blocked: list[StoredJob]
@@ -87,6 +98,7 @@ class LaneStep:
     moved: list[Member] = field(default_factory=list)
     next_at: float = 0.0
     look_at: float | None = None
+    offered: int = 0
     is_cut: bool = False
 
     @property
@@ -98,7 +110,12 @@ class LaneStep:
     def is_changed(self) -> bool:
         """Whether it must be written, if no job of the step belongs to it."""
         is_left_over = self.revision > 0 and not self.needs_guard and self.look_at is None
-        return bool(self.moved) or (self.next_at, self.look_at) != self.before or is_left_over
+        return bool(self.moved) or self.guard != self.before or is_left_over
+
+    @property
+    def guard(self) -> Guard:
+        """What its guard holds when the step has happened."""
+        return Guard(self.next_at, self.look_at, self.offered)
 
     def compares(self, keys: Keys) -> list[Compare]:
         """Hold if the lane is as it was read."""
@@ -106,14 +123,14 @@ class LaneStep:
 
     def ops(self, keys: Keys) -> list[Op]:
         """Rewrite the guard, and the timer of the next look; a lane without jobs needs no guard."""
-        ops, (_, before) = list[Op](), self.before
+        ops, before = list[Op](), self.before.look_at
         if before is not None and before != self.look_at:
             ops.append(delete(keys.look(before, self.lane)))
         if self.look_at is not None:
             ops.append(put(keys.look(self.look_at, self.lane), b""))
         if self.look_at is None and not self.needs_guard:
             return [*ops, delete(keys.guard(self.lane))] if self.revision else ops
-        return [*ops, put(keys.guard(self.lane), pack([self.next_at, self.look_at]))]
+        return [*ops, put(keys.guard(self.lane), pack(list(self.guard)))]
 
 
 Planner: TypeAlias = Callable[[LaneStep, float], LanePlan[StoredJob]]
@@ -273,7 +290,7 @@ class Lanes:
             if not rest:
                 return
         for step in rest:
-            step.next_at, step.look_at = step.before[0], now
+            step.next_at, step.look_at, step.offered = step.before._replace(look_at=now)
 
     def _leave_out(self, step: LaneStep, row: StoredJob, job: VersionedJob | None) -> None:
         """Plan without a job that can't be moved; delete its place if no job, or another one, has it."""
@@ -286,15 +303,14 @@ class Lanes:
             self._drop(place)
 
 
-def guard_of(kv: KeyValue | None) -> tuple[float, float | None]:
-    """Return the moment that a lane's rate has come to, and that of its next look; a look mends what can't be read."""
+def guard_of(kv: KeyValue | None) -> Guard:
+    """Return what the guard of a lane holds; a look mends what can't be read."""
     if kv is None:
-        return 0.0, None
+        return Guard()
     try:
-        (next_at, look_at), _ = items_of(kv.value, (NUMBER, NUMBER_OR_NONE))
+        return Guard(*items_of(kv.value, (NUMBER, NUMBER_OR_NONE, WHOLE))[0])
     except ValueError:
-        return 0.0, None
-    return next_at, look_at
+        return Guard()
 
 
 def _rank(row: StoredJob) -> bytes:
@@ -330,7 +346,8 @@ def _count(step: LaneStep, part: LanePart, change: int) -> None:
 def _planned(step: LaneStep, now: float) -> LanePlan[StoredJob]:
     counts, limit = step.counts, step.limit
     held = counts[LanePart.CLAIMED] + (counts[LanePart.RETRYING] if limit.is_strict else 0)
-    moves = plan(LaneView(held, counts[LanePart.CLAIMABLE], step.last, step.blocked, step.before[0]), limit, now)
+    next_at, _, offered = step.before
+    moves = plan(LaneView(held, counts[LanePart.CLAIMABLE], step.last, step.blocked, next_at, offered), limit, now)
     if len(moves.admit) == len(step.blocked) < counts[LanePart.BLOCKED]:
         # There may be room for jobs that were not read.
         moves.look_at = now
@@ -391,6 +408,7 @@ def _carry_out(step: LaneStep, moves: LanePlan[StoredJob], now: float) -> None:
     step.counts[LanePart.CLAIMABLE] += change
     step.counts[LanePart.BLOCKED] -= change
     step.next_at, step.look_at = moves.next_at, now if step.is_cut else moves.look_at
+    step.offered = moves.offered
     if step.look_at is None and step.next_at > now and not step.needs_guard:
         # Its guard is kept until its rate has nothing to remember, also if the rate is removed and set again meanwhile.
         step.look_at = step.next_at

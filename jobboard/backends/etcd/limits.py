@@ -34,6 +34,7 @@ from jobboard.backends.etcd.txn import (
 )
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.lanes import starts_in
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import Rules, pack_limit
 from jobboard.backends.rows import Verdict
@@ -229,7 +230,7 @@ class Limits(LimitStore):
         rate = Rules(limits_in(keys, limits.kvs)).of_lane(lane).rate
         next_in = None
         if rate is not None:
-            next_in = guard_of(guard.first)[0] - (rate.burst - 1) * rate.interval - self._connection.now()
+            next_in = starts_in(guard_of(guard.first).next_at, rate, self._connection.now())
         return LaneDetail(_row_of(lane, found), holders, None if next_in is None else max(0.0, next_in))
 
 

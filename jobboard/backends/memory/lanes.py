@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Lane:
     """The jobs of a lane, by their positions or sequences; and what is kept of its rate."""
 
-    __slots__ = ("blocked", "claimable", "claimed", "is_mixed", "look_at", "next_at", "retrying")
+    __slots__ = ("blocked", "claimable", "claimed", "is_mixed", "look_at", "next_at", "offered", "retrying")
 
     def __init__(self) -> None:
         self.blocked: PriorityIndex[int] = PriorityIndex()
@@ -31,6 +31,7 @@ class Lane:
         self.retrying: set[int] = set()
         self.next_at = 0.0
         self.look_at: float | None = None
+        self.offered = 0
         #: Whether it is known as one that has both claimable and BLOCKED jobs.
         self.is_mixed = False
 
@@ -176,7 +177,7 @@ class Lanes:
         if not lane.needs_no_look(limit):
             steps = plan(self._view(lane, limit), limit, now)
             self._carry_out(steps, now, joined)
-            lane.next_at, look_at = steps.next_at, steps.look_at
+            lane.next_at, lane.offered, look_at = steps.next_at, steps.offered, steps.look_at
         is_empty = not (lane.claimed or lane.claimable or lane.blocked.by_name or lane.retrying)
         # An empty one is kept for as long as its rate counts.
         self._set_timer(name, lane, lane.next_at if is_empty and lane.next_at > now else look_at)
@@ -190,7 +191,8 @@ class Lanes:
         if limit.running is not None:
             # What may be admitted, and what may go before one of the last.
             count = min(count, max(0, limit.running - held - claimable) + len(last))
-        return LaneView(held, claimable, last, self._rows(islice(lane.blocked.whole, count + 1)), lane.next_at)
+        blocked = self._rows(islice(lane.blocked.whole, count + 1))
+        return LaneView(held, claimable, last, blocked, lane.next_at, lane.offered)
 
     def _rows(self, positions: Iterable[int]) -> list[StoredJob]:
         return [self._store.by_sequence[sequence_of(position)] for position in positions]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.lanes import starts_in
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import Rules
 from jobboard.backends.memory.client import MemoryClient
@@ -86,7 +87,7 @@ class Limits(LimitStore):
             limit = store.lanes.rules.of_lane(lane)
             next_in = None
             if limit.rate is not None:
-                next_in = max(0.0, found.next_at - (limit.rate.burst - 1) * limit.rate.interval - now)
+                next_in = starts_in(found.next_at, limit.rate, now)
             return LaneDetail(found.row(lane, store.by_sequence), rows, next_in)
 
 

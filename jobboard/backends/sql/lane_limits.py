@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator
 
-from sqlalchemy import delete, literal_column, select
+from sqlalchemy import delete, exists, literal_column, select
 
 from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules, unpack_limit
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql.rows import Row
-from jobboard.backends.sql.schema import limits, rates
+from jobboard.backends.sql.schema import lanes, limits, rates
 from jobboard.backends.sql.statement import Statement, in_list, p, parameters, put
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.limit import prefix_of
@@ -22,11 +22,19 @@ LIMITS_OF = Statement(
     )
 )
 NEXT_STARTS = Statement(
-    select(rates.c.lane, rates.c.next_at).where(rates.c.board == p("board"), in_list(rates.c.lane, "lanes"))
+    select(rates.c.lane, rates.c.next_at, rates.c.offered).where(
+        rates.c.board == p("board"), in_list(rates.c.lane, "lanes")
+    )
 )
-PUT_NEXT_START = put(rates, ["board", "lane"], parameters("board", "lane", "next_at"))
-#: Of a rate whose moment is over nothing is left to remember.
-FORGET_STARTS = Statement(delete(rates).where(rates.c.board == p("board"), rates.c.next_at <= p("now")))
+PUT_NEXT_START = put(rates, ["board", "lane"], parameters("board", "lane", "next_at", "offered"))
+#: Of a rate whose moment is over nothing is left to remember, unless jobs were offered that may start unseen.
+FORGET_STARTS = Statement(
+    delete(rates).where(
+        rates.c.board == p("board"),
+        rates.c.next_at <= p("now"),
+        (rates.c.offered == 0) | ~exists().where(lanes.c.board == rates.c.board, lanes.c.lane == rates.c.lane),
+    )
+)
 
 
 def rules_of(transaction: Transaction, lanes: Iterable[str]) -> Rules:

@@ -59,6 +59,11 @@ class _Lane:
         return min(self.blocked, max(self.room, 0) + 1, lanes.MOST_BLOCKED)
 
     @property
+    def needs_rate(self) -> bool:
+        """Whether a look must know what its rate has come to: if jobs wait, or several may have started since."""
+        return self.limit.rate is not None and (self.blocked > 0 or self.limit.rate.burst > 1)
+
+    @property
     def may_exchange(self) -> bool:
         """Whether a BLOCKED job may have a better priority than a claimable one."""
         # Those that there is room for wait too if the rate says so.
@@ -74,10 +79,10 @@ class _Lane:
             return len(self.last) < min(-self.room, self.claimable, MAX_MOVES)
         return len(self.first) < min(self.room, self.blocked, MAX_MOVES)
 
-    def view(self, next_at: float) -> LaneView[JobRow]:
+    def view(self, next_at: float = 0.0, offered: int = 0) -> LaneView[JobRow]:
         # Claimable jobs that others have locked can't be taken back now.
         locked = self.claimable - len(self.last) if len(self.last) < MAX_MOVES and self.room < 0 else 0
-        return LaneView(self.held + locked, self.claimable - locked, self.last, self.first, next_at)
+        return LaneView(self.held + locked, self.claimable - locked, self.last, self.first, next_at, offered)
 
 
 class LaneLook:
@@ -140,15 +145,16 @@ class LaneLook:
 
     def _plans(self) -> dict[str, LanePlan[JobRow]]:
         now = self._transaction.now
-        rated = [name for name, lane in self._lanes.items() if lane.limit.rate is not None and lane.blocked]
-        known: dict[str, float] = {}
+        rated = [name for name, lane in self._lanes.items() if lane.needs_rate]
+        known: dict[str, tuple[float, int]] = {}
         if rated:
-            known = dict(self._transaction.rows(NEXT_STARTS, lanes=self._transaction.list_of(rated)))
-        plans = {name: plan(lane.view(known.get(name, 0.0)), lane.limit, now) for name, lane in self._lanes.items()}
+            rows = self._transaction.rows(NEXT_STARTS, lanes=self._transaction.list_of(rated))
+            known = {name: (next_at, offered) for name, next_at, offered in rows}
+        plans = {name: plan(lane.view(*known.get(name, ())), lane.limit, now) for name, lane in self._lanes.items()}
         starts = [
-            {"lane": name, "next_at": plans[name].next_at}
+            {"lane": name, "next_at": plans[name].next_at, "offered": plans[name].offered}
             for name in rated
-            if plans[name].next_at != known.get(name, 0.0)
+            if (plans[name].next_at, plans[name].offered) != known.get(name, (0.0, 0))
         ]
         self._transaction.run_many(PUT_NEXT_START, starts)
         return plans

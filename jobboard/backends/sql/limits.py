@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Text, case, cast, delete, func, insert, literal_column, select, update
 
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.lanes import starts_in
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import pack_limit
 from jobboard.backends.rows import Verdict
@@ -181,4 +182,4 @@ def _next_in(transaction: Transaction, lane: str) -> float | None:
         return None
     known = transaction.rows(NEXT_STARTS, lanes=transaction.list_of([lane]))
     next_at = known[0][1] if known else 0.0
-    return max(0.0, next_at - (rate.burst - 1) * rate.interval - transaction.now)
+    return starts_in(next_at, rate, transaction.now)

@@ -164,13 +164,15 @@ limits = Table(
     Column("body", Bytes, nullable=False),
 )
 
-#: Since version 6: the moment that the rate of a lane has come to; one that is over means nothing any more.
+#: Since version 6: the moment that the rate of a lane has come to, and how many jobs were offered at the last look. A
+#: moment that is over, with none offered, means nothing any more.
 rates = Table(
     "jobboard_rates",
     metadata,
     Column("board", Integer, primary_key=True),
     Column("lane", Name, primary_key=True),
     Column("next_at", Moment, nullable=False),
+    Column("offered", Integer, nullable=False),
 )
 
 #: Every change of a job is one line: its history by (job, id), and the stream of events by id. Ids are never used

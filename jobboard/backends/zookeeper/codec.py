@@ -56,14 +56,18 @@ def posting_in(ready: Data) -> tuple[str, Data] | None:
 
 
 class Guard(NamedTuple):
-    """What the guard of a lane holds: the moment of the next admission by its rate, and that of the next look."""
+    """What the guard of a lane holds: what its rate has come to, the moment of the next look, and what was offered.
+
+    ``offered`` is that of a :class:`~jobboard.backends.lanes.LaneView`.
+    """
 
     lane: str
     next_at: float | None = None
     look_at: float | None = None
+    offered: int = 0
 
     def pack(self) -> bytes:
-        return pack([self.lane, self.next_at, self.look_at])
+        return pack(list(self))
 
     @property
     def listed(self) -> ListedGuard:
@@ -73,9 +77,9 @@ class Guard(NamedTuple):
 def decode_guard(data: bytes) -> Guard | None:
     """Return what a guard holds; None if it is damaged."""
     try:
-        (lane, next_at, look_at), _ = items_of(data, [TEXT, NUMBER_OR_NONE, NUMBER_OR_NONE])
+        (lane, next_at, look_at, offered), _ = items_of(data, [TEXT, NUMBER_OR_NONE, NUMBER_OR_NONE, WHOLE])
         check_moments(next_at, look_at)
-        return Guard(lane, next_at, look_at)
+        return Guard(lane, next_at, look_at, offered)
     except ValueError:
         return None
 

@@ -189,15 +189,14 @@ class Lanes:
 
     def _plan(self, lane: LaneStep, rows: Sequence[StoredJob]) -> _Planned:
         """Plan a look, and what the guard holds then."""
-        next_at = 0.0 if lane.stored is None else lane.stored.next_at or 0.0
         now = self._clock.now()
-        steps = plan(self._view(lane, next_at, rows), lane.limit, now)
+        steps = plan(self._view(lane, rows), lane.limit, now)
         lane.must_look_again = steps.look_at is not None and steps.look_at <= now
         if lane.is_guarded:
-            lane.guard = Guard(lane.text, steps.next_at or None, steps.look_at)
+            lane.guard = Guard(lane.text, steps.next_at or None, steps.look_at, steps.offered)
         return lane, steps, rows
 
-    def _view(self, lane: LaneStep, next_at: float, rows: Sequence[StoredJob]) -> LaneView[Candidate]:
+    def _view(self, lane: LaneStep, rows: Sequence[StoredJob]) -> LaneView[Candidate]:
         """Return a lane as it is once these jobs of it are changed."""
         changed = {row.uuid for row in rows}
         with self._listing.lock:
@@ -218,7 +217,8 @@ class Lanes:
         held = counts[Part.CLAIMED] + (counts[Part.RETRYING] if lane.limit.is_strict else 0)
         blocked.sort()
         last.sort(reverse=True)
-        return LaneView(held, counts[Part.CLAIMABLE], last, blocked, next_at)
+        guard = lane.stored or Guard(lane.text)
+        return LaneView(held, counts[Part.CLAIMABLE], last, blocked, guard.next_at or 0.0, guard.offered)
 
     def _candidates(self, places: Iterable[int], without: Collection[str], count: int) -> list[Candidate]:
         items = map(self._listing.by_place.__getitem__, islice(places, count))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.lanes import starts_in
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import Verdict
@@ -203,7 +204,7 @@ class Limits(LimitStore):
         found = self._connection.read_one(self._layout.lane(lane))
         guard = None if found is None else decode_guard(found.data)
         next_at = 0.0 if guard is None else guard.next_at or 0.0
-        return max(0.0, next_at - (limit.rate.burst - 1) * limit.rate.interval - now)
+        return starts_in(next_at, limit.rate, now)
 
 
 def _with_limit(rules: NameRules, row: LimitRow) -> NameRules:
