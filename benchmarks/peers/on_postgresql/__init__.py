@@ -19,4 +19,12 @@ PEERS = [
         "asyncpg and uvloop, batches of 100, LISTEN",
         Promises("not fenced", "one job, by its key", "again, once its heartbeat is late"),
     ),
+    Peer(
+        "DBOS",
+        "with_dbos.py",
+        ("dbos", "psycopg[binary]"),
+        "64 threads, looks every 10 ms",
+        Promises("not fenced", "one workflow, by its id", "again, once the same executor is back"),
+        share=0.02,
+    ),
 ]
