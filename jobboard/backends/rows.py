@@ -74,7 +74,8 @@ class JobRow:
 
         None after that. What a lane keeps back could not be claimed: more conductors would not let it start.
         """
-        return max(0.0, self.last_modified - self.place) if self.attempts == 1 else None
+        # What was posted to a board of layout 1 has no place.
+        return max(0.0, self.last_modified - max(self.created_on, self.place)) if self.attempts == 1 else None
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
