@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import threading
 import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 from jobboard.backends.kv.clock import ServerClock
 
@@ -49,3 +56,33 @@ def test_a_look_that_is_about_as_close_replaces_one_of_long_ago() -> None:
     # Meanwhile the clocks have drifted apart.
     clock.learn(1100.03, 0.001, here - 0.05, here)
     assert clock.now() > 1100.02
+
+
+@pytest.fixture
+def threads_take_short_turns() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("threads_take_short_turns")
+def test_answers_in_several_threads_never_set_the_clock_back() -> None:
+    for _ in range(300):
+        clock, here, begin = ServerClock(), time.monotonic(), threading.Barrier(3)
+
+        def learn(worst: float, clock: ServerClock = clock, here: float = here, begin: Any = begin) -> None:
+            begin.wait()
+            for part in range(20):
+                slack = worst / (part + 1)
+                clock.learn(1000 + time.monotonic() - here - slack, 2 * slack, time.monotonic(), time.monotonic())
+
+        threads = [threading.Thread(target=learn, args=(worst,)) for worst in (0.1, 5.0)]
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        moments = [clock.now() for _ in range(300)]
+        for thread in threads:
+            thread.join()
+        # But for the rounding of numbers.
+        assert all(later >= earlier - 1e-6 for earlier, later in itertools.pairwise(moments))

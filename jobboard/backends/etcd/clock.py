@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from email.utils import parsedate_to_datetime
 
 from jobboard.backends.kv.clock import ServerClock
@@ -23,19 +24,20 @@ class ReplyClock(ServerClock):
     def probe_in(self) -> float | None:
         """Return in how many seconds a reply tells most about the time; None if enough is known."""
         at = self._clock()
-        least, most, _ = self._bounds_at(at)
+        least, most, _ = self._known.at_moment(at)
         if not self.is_known or most - least <= _CLOSE:
             return None
         # A reply at the moment at which the next second begins, if the time is midway between the bounds, halves them.
         return -(at + (least + most) / 2) % 1.0
 
 
-_clocks: dict[tuple[str, int], ReplyClock] = {}
+#: By process: a forked one must not wait for a lock that a thread of its parent had.
+_clocks: dict[tuple[int, str, int], ReplyClock] = {}
 
 
 def clock_of(host: str, port: int) -> ReplyClock:
     """Return the clock of a server; all clients in this process share what they know of it."""
-    return _clocks.setdefault((host, port), ReplyClock())
+    return _clocks.setdefault((os.getpid(), host, port), ReplyClock())
 
 
 @functools.lru_cache(maxsize=16)

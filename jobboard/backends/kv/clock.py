@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,6 +18,11 @@ class Bounds(NamedTuple):
     most: float
     at: float
 
+    def at_moment(self, moment: float) -> Bounds:
+        """Return the bounds as they are known at a later moment."""
+        slack = max(0.0, moment - self.at) * _DRIFT
+        return Bounds(self.least - slack, self.most + slack, moment)
+
 
 class ServerClock:
     """The clock of a server whose answers tell the time: each gives a lower and an upper bound of it.
@@ -30,7 +36,8 @@ class ServerClock:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Replaced as a whole, without a lock: of two answers at once one may be lost, which costs nothing.
+        # Of two answers at once none may be lost: the time would go back to what was known before it.
+        self._lock = threading.Lock()
         self._known = Bounds(-float("inf"), float("inf"), 0.0)
 
     @property
@@ -44,17 +51,17 @@ class ServerClock:
         Never an earlier one than before, unless that clock was set.
         """
         at = self._clock()
-        return at + self._bounds_at(at).least
+        return at + self._known.at_moment(at).least
 
     def latest(self) -> float:
         """Return the moment that the server's clock has certainly not passed."""
         at = self._clock()
-        return at + self._bounds_at(at).most
+        return at + self._known.at_moment(at).most
 
     @property
     def slack(self) -> float:
         """By how many seconds the server's clock may be ahead of :meth:`now`."""
-        least, most, _ = self._bounds_at(self._clock())
+        least, most, _ = self._known.at_moment(self._clock())
         return most - least
 
     def learn(self, shown: float, precision: float, sent: float, received: float) -> None:
@@ -62,14 +69,13 @@ class ServerClock:
 
         :param shown: the time in the answer, cut off to whole multiples of ``precision`` seconds.
         """
-        least, most = shown - received, shown + precision - sent
-        known = self._bounds_at(received)
-        if least <= known.most and known.least <= most:
-            least, most = max(least, known.least), min(most, known.most)
-        # Otherwise the server's clock was set, or another server answers, and the former bounds are wrong.
-        self._known = Bounds(least, most, received)
-
-    def _bounds_at(self, moment: float) -> Bounds:
-        least, most, at = self._known
-        slack = max(0.0, moment - at) * _DRIFT
-        return Bounds(least - slack, most + slack, moment)
+        shows = Bounds(shown - received, shown + precision - sent, received)
+        with self._lock:
+            # Another answer, which came later, may have been learnt before.
+            at = max(received, self._known.at)
+            least, most, _ = shows.at_moment(at)
+            known = self._known.at_moment(at)
+            if least <= known.most and known.least <= most:
+                least, most = max(least, known.least), min(most, known.most)
+            # Otherwise the server's clock was set, or another server answers, and the former bounds are wrong.
+            self._known = Bounds(least, most, at)
