@@ -78,8 +78,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
 def _packable(event: Event) -> list[Any]:
     reason = shortened(event.reason, MAX_HISTORY_REASON)
     items = [event.kind.value, event.uuid, event.name, event.who, event.token, event.at, reason, event.due]
-    place = (event.order, event.lane) if event.lane is not None else (event.order,)
-    return items if event.order is None else [*items, *place]
+    return [*items, *(part for part in (event.order, event.lane) if part is not None)]
 
 
 def unpack_events(data: bytes) -> Iterator[Event]:

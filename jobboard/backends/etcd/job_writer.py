@@ -139,7 +139,8 @@ class JobWriter:
             steps = self._lanes.look(known, list(lanes[start : start + _LANES_AT_ONCE]), now)
             done = self.write_lanes(known, steps)
             for step in steps:
-                if not done.get(step.lane, not step.is_changed) or (step.look_at is not None and step.look_at <= now):
+                look_at = step.guard.look_at
+                if not done.get(step.lane, not step.is_changed) or (look_at is not None and look_at <= now):
                     rest.append(step.lane)
         return rest
 

@@ -83,7 +83,7 @@ class LaneStep:
     """A limited lane as it was read, and as a step leaves it.
 
     ``last`` are the last claimable jobs, the last one first, and ``blocked`` the first that wait, both as far as their
-    keys tell. ``before`` is what the guard held.
+    keys tell. ``before`` is what the guard held, ``guard`` what it holds when the step has happened.
     """
 
     lane: str
@@ -96,9 +96,7 @@ class LaneStep:
     places: dict[str, KeyValue]
     members: dict[str, Member] = field(default_factory=dict)
     moved: list[Member] = field(default_factory=list)
-    next_at: float = 0.0
-    look_at: float | None = None
-    offered: int = 0
+    guard: Guard = field(default_factory=Guard)
     is_cut: bool = False
 
     @property
@@ -109,13 +107,8 @@ class LaneStep:
     @property
     def is_changed(self) -> bool:
         """Whether it must be written, if no job of the step belongs to it."""
-        is_left_over = self.revision > 0 and not self.needs_guard and self.look_at is None
+        is_left_over = self.revision > 0 and not self.needs_guard and self.guard.look_at is None
         return bool(self.moved) or self.guard != self.before or is_left_over
-
-    @property
-    def guard(self) -> Guard:
-        """What its guard holds when the step has happened."""
-        return Guard(self.next_at, self.look_at, self.offered)
 
     def compares(self, keys: Keys) -> list[Compare]:
         """Hold if the lane is as it was read."""
@@ -123,12 +116,12 @@ class LaneStep:
 
     def ops(self, keys: Keys) -> list[Op]:
         """Rewrite the guard, and the timer of the next look; a lane without jobs needs no guard."""
-        ops, before = list[Op](), self.before.look_at
-        if before is not None and before != self.look_at:
+        ops, before, look_at = list[Op](), self.before.look_at, self.guard.look_at
+        if before is not None and before != look_at:
             ops.append(delete(keys.look(before, self.lane)))
-        if self.look_at is not None:
-            ops.append(put(keys.look(self.look_at, self.lane), b""))
-        if self.look_at is None and not self.needs_guard:
+        if look_at is not None:
+            ops.append(put(keys.look(look_at, self.lane), b""))
+        if look_at is None and not self.needs_guard:
             return [*ops, delete(keys.guard(self.lane))] if self.revision else ops
         return [*ops, put(keys.guard(self.lane), pack(list(self.guard)))]
 
@@ -290,7 +283,7 @@ class Lanes:
             if not rest:
                 return
         for step in rest:
-            step.next_at, step.look_at, step.offered = step.before._replace(look_at=now)
+            step.guard = step.before._replace(look_at=now)
 
     def _leave_out(self, step: LaneStep, row: StoredJob, job: VersionedJob | None) -> None:
         """Plan without a job that can't be moved; delete its place if no job, or another one, has it."""
@@ -407,8 +400,8 @@ def _carry_out(step: LaneStep, moves: LanePlan[StoredJob], now: float) -> None:
     change = len(moves.admit) - len(moves.withdraw)
     step.counts[LanePart.CLAIMABLE] += change
     step.counts[LanePart.BLOCKED] -= change
-    step.next_at, step.look_at = moves.next_at, now if step.is_cut else moves.look_at
-    step.offered = moves.offered
-    if step.look_at is None and step.next_at > now and not step.needs_guard:
+    look_at = now if step.is_cut else moves.look_at
+    if look_at is None and moves.next_at > now and not step.needs_guard:
         # Its guard is kept until its rate has nothing to remember, also if the rate is removed and set again meanwhile.
-        step.look_at = step.next_at
+        look_at = moves.next_at
+    step.guard = Guard(moves.next_at, look_at, moves.offered)

@@ -231,7 +231,7 @@ class Limits(LimitStore):
         next_in = None
         if rate is not None:
             next_in = starts_in(guard_of(guard.first).next_at, rate, self._connection.now())
-        return LaneDetail(_row_of(lane, found), holders, None if next_in is None else max(0.0, next_in))
+        return LaneDetail(_row_of(lane, found), holders, next_in)
 
 
 #: What is counted of a lane; the first of those that are BLOCKED is read.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable
 from itertools import chain, islice, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jobboard.backends import admission
 from jobboard.backends.lane_rows import LaneRow, LimitRow
 from jobboard.backends.lanes import MAX_EXCHANGES, MAX_MOVES, LanePlan, LaneView, is_retrying, plan
 from jobboard.backends.lifecycle import BLOCKED, CLAIMED, UNCLAIMED
-from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules
+from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules, within_rooms
 from jobboard.backends.memory.stored_job import StoredJob, sequence_of
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
 
@@ -261,9 +262,7 @@ class Lanes:
             if job_name not in refused and (names is None or job_name in names)
         )
         asked, stuck = heapq.nsmallest(most, waiting), islice(reversed(lane.claimable), most)
-        pairs = list(zip(self._rows(stuck), self._rows(asked), strict=False))
-        for _, row in pairs:
-            if row.name in rooms:
-                rooms[row.name] -= 1
+        allowed = within_rooms(self._rows(asked), rooms, attrgetter("name"))
+        pairs = list(zip(self._rows(stuck), allowed, strict=False))
         self._carry_out(LanePlan([row for row, _ in pairs], [row for _, row in pairs]), now, {})
         return len(pairs)
