@@ -18,6 +18,10 @@ class EventKind(str, enum.Enum):
     #: It waits for its lane, or had to give its slot back.
     BLOCKED = "BLOCKED"
     ADMITTED = "ADMITTED"
+    #: The parents that it waited for have ended.
+    RESOLVED = "RESOLVED"
+    #: A signal was sent to it; ``reason`` is its name.
+    SIGNALLED = "SIGNALLED"
     CLAIMED = "CLAIMED"
     EXTENDED = "EXTENDED"
     CHECKPOINTED = "CHECKPOINTED"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.rows import JobRow
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState
 
 
 def join(row: JobRow, place: float) -> None:
-    """Let a job wait for its lane, or be claimable if it has none, at the place of those that become due then."""
+    """Let a job wait for its parents, else for its lane, or be claimable, at the place of what becomes due then."""
     row.state, row.place = JobState.UNCLAIMED, place
-    if row.ties is not None:
-        row.state, row.ties = JobState.BLOCKED, Ties(row.ties.lane)
+    if row.ties is not None and (row.ties.is_waiting or row.ties.lane is not None):
+        row.state = JobState.BLOCKED
+        if row.ties.since is not None:
+            row.ties = replace(row.ties, since=None)
 
 
 def end_delay(row: JobRow, place: float, limit: LaneLimit) -> None:
@@ -39,7 +43,7 @@ def admit(row: JobRow, now: float) -> Transition[None]:
     """Let a job that waited for its lane be claimable, behind those that are: a slot of the lane is its own."""
     note, is_first = Note(EventKind.ADMITTED, None, now), row.ties is not None and row.ties.since is None
     if row.ties is not None and is_first:
-        row.ties = Ties(row.ties.lane, row.place)
+        row.ties = replace(row.ties, since=row.place)
     row.state, row.place, row.last_modified = JobState.UNCLAIMED, now, now
     # Jobs of two names may exchange a slot often: that must not drive all else out of the history.
     return Transition(None, (note,), (note,) if is_first else ())

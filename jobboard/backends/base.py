@@ -24,10 +24,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
+from jobboard.backends.edge_store import EdgeStore, NoEdges
 from jobboard.backends.findings import Migration
 from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
 from jobboard.backends.rows import JobRow
+from jobboard.backends.step_store import NoSteps, StepStore
 from jobboard.errors import NotSupported
 from jobboard.events import EventKind, JobEvent
 
@@ -49,6 +51,8 @@ class Capabilities:
     ``largest_step``: how many jobs one step of a schedule may post.
     ``transactions``: whether it can take part in a transaction of the user's own.
     ``ties``: whether it keeps what jobs have to do with each other, and limits; else a job can have no lane.
+    ``edges``: whether it keeps edges, steps and signals, and moments such as ``start_by``.
+    ``largest_graph``: how many jobs and edges one step posts at most; larger graphs go in parts.
     """
 
     processes: bool
@@ -59,6 +63,8 @@ class Capabilities:
     largest_step: int = 100
     transactions: bool = False
     ties: bool = False
+    edges: bool = False
+    largest_graph: int = 50
 
 
 class Waiter(abc.ABC):
@@ -111,7 +117,7 @@ READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
         "due", "all", "load", "paused", "pauses", "holders", "server_version", "ready_in",
-        "lanes", "longest", "lane",
+        "lanes", "longest", "lane", "parents", "children", "counts", "signals",
     }
 )  # fmt: skip
 
@@ -135,6 +141,8 @@ class Backend(abc.ABC):
     jobs: JobStore
     schedules: ScheduleStore
     limits: LimitStore
+    edges: EdgeStore
+    steps: StepStore
     entities: EntityStore
     books: BookStore
     maintenance: Maintenance
@@ -144,6 +152,8 @@ class Backend(abc.ABC):
         self.address = address
         #: A store whose capabilities say ``ties`` sets its own.
         self.limits = NoLimits()
+        #: A store whose capabilities say ``edges`` sets its own.
+        self.edges, self.steps = NoEdges(), NoSteps()
 
     # -- connection ------------------------------------------------------------------------------------------------
 

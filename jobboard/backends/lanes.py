@@ -179,8 +179,8 @@ def lanes_of(rows: Iterable[JobRow]) -> dict[str, LaneRow]:
     counts: dict[str, Counter[str]] = {}
     oldest: dict[str, JobRow] = {}
     for row in rows:
-        if row.ties is not None:
-            lane = row.ties.lane
+        lane = row.joined_lane
+        if lane is not None:
             counts.setdefault(lane, Counter())[_count_of(row)] += 1
             if row.state is JobState.BLOCKED and (lane not in oldest or _order(row) < _order(oldest[lane])):
                 oldest[lane] = row

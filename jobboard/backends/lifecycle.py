@@ -24,9 +24,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import replace as replace_fields
 from typing import TypeVar
 
-from jobboard.backends.admission import block_again, end_delay, join
+from jobboard.backends import waiting
+from jobboard.backends.admission import end_delay, join
+from jobboard.backends.changes import (
+    BLOCKED,
+    CLAIMED,
+    COMPLETE,
+    DELAYED,
+    TRASHED,
+    UNCLAIMED,
+    cancelled,
+    changed,
+    explain,
+    follow,
+    follow_ups_of,
+    requeue,
+    resolve,
+    trashed,
+    trashed_with,
+    wait_for_delay,
+)
+from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.reasons import ahead_of_time, by_whom, expired, used_up
 from jobboard.backends.rows import (
@@ -41,19 +62,16 @@ from jobboard.backends.rows import (
     Lost,
     NewJob,
     PostOutcome,
+    Ties,
     Trashing,
     TrashOutcome,
     Verdict,
 )
-from jobboard.backends.transition import Admit, Answer, Note, Transition
+from jobboard.backends.transition import Note, Resolve, Transition
 from jobboard.events import EventKind
-from jobboard.states import LIVE, JobState
+from jobboard.states import LIVE
 
 Row = TypeVar("Row", bound=JobRow)
-
-#: The states, as names of this module: to look up a member of an enum takes longer than to compare one.
-DELAYED, BLOCKED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
-
 
 # -- conditions --------------------------------------------------------------------------------------------------------
 
@@ -83,7 +101,26 @@ def is_due(row: JobRow, now: float) -> bool:
     """Whether time has made something else of a job than its row says."""
     if row.state is CLAIMED:
         return row.expires_at is not None and row.expires_at <= now
-    return row.state is DELAYED and not _is_delayed(row, now)
+    if row.state is DELAYED and not _is_delayed(row, now):
+        return True
+    at = None if row.ties is None else due_at(row)
+    return at is not None and at <= now
+
+
+def due_at(row: JobRow) -> float | None:
+    """Return the moment at which time makes something else of a job; None if it does not.
+
+    A claim ends, a delay or the wait for a signal is over, or a job that has to begin by then has not.
+    """
+    if row.state is CLAIMED:
+        return row.expires_at
+    if row.state not in LIVE:
+        return None
+    waits = row.ties is not None and row.ties.signal is not None and row.state is BLOCKED
+    ends = [row.run_at] if row.state is DELAYED or waits else []
+    if row.ties is not None and row.token == 0:
+        ends.append(row.ties.start_by)
+    return min((end for end in ends if end is not None), default=None)
 
 
 def _is_delayed(row: JobRow, now: float) -> bool:
@@ -103,6 +140,10 @@ def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting, before :func:`post` fills it."""
     row = JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
     row.last_modified, row.ties = now, new.ties
+    if new.parents or new.graph is not None:
+        row.ties = replace_fields(row.ties or Ties(), has_parents=True)
+    if new.max_delay is not None:
+        row.ties = replace_fields(row.ties or Ties(), latest=now + new.max_delay)
     return row
 
 
@@ -116,19 +157,29 @@ def posted(new: NewJob, now: float, sequence: int = 0) -> JobRow:
 def post(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
     """Give a new row, which has the posting's uuid, name and key, the rest of its content."""
     _fill(row, new, now, slack)
-    return _changed(row, now, PostOutcome.POSTED, Note(EventKind.POSTED, None, now))
+    return changed(row, now, PostOutcome.POSTED, Note(EventKind.POSTED, None, now))
 
 
 def replace(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transition[PostOutcome]:
-    """Give a job that nobody holds the content of another posting; the store remembers the new uuid as its alias."""
+    """Give a job that nobody holds the content of another posting; the store remembers the new uuid as its alias.
+
+    What it has to do with other jobs stays, and so does the moment to which replacements can delay it.
+    """
+    theirs = new.ties or Ties()
+    ours = replace_fields(
+        row.ties or Ties(), start_by=theirs.start_by, on_trashed=theirs.on_trashed, on_complete=theirs.on_complete
+    )
+    row.ties = None if ours == Ties() else ours
     _fill(row, new, now, slack)
-    return _changed(row, now, PostOutcome.REPLACED, Note(EventKind.REPLACED, None, now, None, new.uuid))
+    return changed(row, now, PostOutcome.REPLACED, Note(EventKind.REPLACED, None, now, None, new.uuid))
 
 
 def _fill(row: JobRow, new: NewJob, now: float, slack: float) -> None:
     row.priority, row.body, row.max_attempts = new.priority, new.body, new.max_attempts
     row.run_at = now + slack + new.delay if new.delay else new.run_at
-    if not _wait_for_delay(row, now):
+    if row.run_at is not None and row.ties is not None and row.ties.latest is not None:
+        row.run_at = min(row.run_at, row.ties.latest)
+    if not wait_for_delay(row, now):
         join(row, now)
 
 
@@ -141,7 +192,7 @@ def cancel(
     if row.state is CLAIMED:
         return request_cancel(row, now, by, reason)
     if row.state in LIVE:
-        return _changed(row, now, CancelOutcome.CANCELLED, _cancelled(row, now, by, None, reason))
+        return changed(row, now, CancelOutcome.CANCELLED, cancelled(row, now, by, None, reason))
     was_cancelled = row.has_note((EventKind.CANCELLED,))
     return Transition(CancelOutcome.REPEATED if was_cancelled else CancelOutcome.MISSING)
 
@@ -154,7 +205,7 @@ def request_cancel(
         return Transition(CancelOutcome.ASKED)
     row.cancel_asked = True
     note = Note(EventKind.CANCEL_ASKED, row.owner, now, row.token, by_whom(by, reason))
-    return _changed(row, now, CancelOutcome.ASKED, note)
+    return changed(row, now, CancelOutcome.ASKED, note)
 
 
 # -- claiming ----------------------------------------------------------------------------------------------------------
@@ -180,7 +231,7 @@ def claim(
     row.token, row.owner, row.claim_id = token, request.who, request.claim_id
     row.expires_at = end_of_claim(request.expiry, now + slack)
     row.progress = None
-    return _changed(row, now, True, Note(EventKind.CLAIMED, request.who, now, token))
+    return changed(row, now, True, Note(EventKind.CLAIMED, request.who, now, token))
 
 
 def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
@@ -220,26 +271,39 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Clai
     row.claim_id = row.expires_at = None
     row.last_modified = now
     told = (Note(EventKind.CONSUMED, row.owner, now, row.token),)
-    return Transition(Verdict.DONE, told, told, end.retention, _follow(row))
+    posts = (*end.posts, *follow_ups_of(row))
+    return Transition(Verdict.DONE, told, told, end.retention, follow(row), resolve(row), posts)
 
 
 def abandon(
-    row: JobRow | None, end: Abandonment, now: float, slack: float = 0.0, limit: LaneLimit = UNLIMITED
+    row: JobRow | None,
+    end: Abandonment,
+    now: float,
+    slack: float = 0.0,
+    limit: LaneLimit = UNLIMITED,
+    has_signal: bool = False,
 ) -> Transition[ClaimAnswer]:
-    """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for."""
+    """Put a job back; into the trash if its attempts are used up, off the board if its cancel was asked for.
+
+    :param has_signal: whether the signal was sent for which the job wants to wait.
+    """
     fence = end.fence
     if row is None or not holds(row, fence):
         return _repeated_or_lost(row, fence, (EventKind.ABANDONED, EventKind.CANCELLED))
-    _explain(row, end.reason, end.error, failed=end.counted)
+    explain(row, end.reason, end.error, failed=end.counted)
     if row.cancel_asked:
-        return _changed(row, now, Verdict.DONE, _cancelled(row, now, fence.who, fence.token, end.reason))
+        return changed(row, now, Verdict.DONE, cancelled(row, now, fence.who, fence.token, end.reason))
     note = Note(EventKind.ABANDONED, fence.who, now, fence.token, end.reason)
     if end.counted and is_used_up(row):
         row.reason = used_up(row.max_attempts, end.reason)
-        return _changed(row, now, Verdict.DONE, note, _trashed(row, now, fence.who, fence.token))
+        return trashed_with(row, (), now, Verdict.DONE, note, trashed(row, now, fence.who, fence.token))
     row.attempts -= not end.counted
-    _requeue(row, now, limit, now + slack + end.delay if end.delay > 0 else end.run_at)
-    return _changed(row, now, Verdict.DONE, note)
+    run_at = now + slack + end.delay if end.delay > 0 else end.run_at
+    if end.signal is not None:
+        waiting.wait_for_signal(row, end.signal, now, limit, run_at, has_signal)
+    else:
+        requeue(row, now, limit, run_at)
+    return changed(row, now, Verdict.DONE, note)
 
 
 def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnswer]:
@@ -253,8 +317,8 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
         is_there = row is not None and row.state is TRASHED
         return Transition(Verdict.REPEATED if is_there else _lost(row, end.uuid))
     token = row.token if row.state is CLAIMED else None
-    _explain(row, end.reason, end.error, failed=True)
-    return _changed(row, now, Verdict.DONE, _trashed(row, now, who, token))
+    explain(row, end.reason, end.error, failed=True)
+    return trashed_with(row, end.posts, now, Verdict.DONE, trashed(row, now, who, token))
 
 
 def release(
@@ -267,9 +331,9 @@ def release(
     row.reason = reason
     note = Note(EventKind.RELEASED, row.owner, now, token, reason)
     if row.cancel_asked:
-        return _changed(row, now, Verdict.DONE, note, _cancelled(row, now, None, token))
-    _requeue(row, now, limit)
-    return _changed(row, now, Verdict.DONE, note)
+        return changed(row, now, Verdict.DONE, note, cancelled(row, now, None, token))
+    requeue(row, now, limit)
+    return changed(row, now, Verdict.DONE, note)
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -277,7 +341,11 @@ def release(
 
 def expire_or_promote(row: JobRow, now: float, limit: LaneLimit = UNLIMITED) -> Transition[None]:
     """Bring a job up to this moment at which :func:`is_due` is true of it."""
-    return expire(row, now, limit=limit) if row.state is CLAIMED else promote(row, now, limit)
+    if row.state is CLAIMED:
+        return expire(row, now, limit=limit)
+    if row.ties is not None and row.token == 0 and row.ties.start_by is not None and row.ties.start_by <= now:
+        return waiting.miss(row, now)
+    return promote(row, now, limit) if row.state is DELAYED else waiting.end_signal(row, now)
 
 
 def expire(row: JobRow, now: float, why: str | None = None, limit: LaneLimit = UNLIMITED) -> Transition[None]:
@@ -289,18 +357,18 @@ def expire(row: JobRow, now: float, why: str | None = None, limit: LaneLimit = U
     row.reason = expired(who) if why is None else why
     note = Note(EventKind.EXPIRED, who, now, token, row.reason)
     if row.cancel_asked:
-        return _changed(row, now, None, note, _cancelled(row, now, None, token))
+        return changed(row, now, None, note, cancelled(row, now, None, token))
     if is_used_up(row):
         row.reason = row.last_error = used_up(row.max_attempts, row.reason)
-        return _changed(row, now, None, note, _trashed(row, now, None, token))
-    _requeue(row, now, limit)
-    return _changed(row, now, None, note)
+        return trashed_with(row, (), now, None, note, trashed(row, now, None, token))
+    requeue(row, now, limit)
+    return changed(row, now, None, note)
 
 
 def promote(row: JobRow, now: float, limit: LaneLimit = UNLIMITED) -> Transition[None]:
     """Let a delayed job be claimable, or wait for its lane, at the place of the moment until which it was delayed."""
     end_delay(row, row.place, limit)
-    return _changed(row, now, None, Note(EventKind.DUE, None, now))
+    return changed(row, now, None, Note(EventKind.DUE, None, now))
 
 
 def run_now(
@@ -316,7 +384,7 @@ def run_now(
     # The delay must not come back with the next abandon.
     row.run_at = None
     end_delay(row, now, limit)
-    return _changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, ahead_of_time(reason)))
+    return changed(row, now, Verdict.DONE, Note(EventKind.DUE, by, now, None, ahead_of_time(reason)))
 
 
 def reprioritize(
@@ -330,7 +398,7 @@ def reprioritize(
     if row.state is CLAIMED:
         return Transition(Verdict.LOST)
     row.priority = priority
-    return _changed(row, now, Verdict.DONE, Note(EventKind.REPRIORITIZED, by, now, None, reason))
+    return changed(row, now, Verdict.DONE, Note(EventKind.REPRIORITIZED, by, now, None, reason))
 
 
 # -- the trash ---------------------------------------------------------------------------------------------------------
@@ -358,79 +426,16 @@ def restore(
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
     join(row, now)
-    return _changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason))
+    return changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason), is_back=True)
 
 
 def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | None = None) -> Transition[TrashOutcome]:
     """Let a job in the trash be deleted; the row stays as it is."""
     if row is None or row.state is not TRASHED:
         return Transition(TrashOutcome.MISSING)
-    return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),))
-
-
-# -- places ------------------------------------------------------------------------------------------------------------
-
-
-def _wait_for_delay(row: JobRow, now: float) -> bool:
-    """Let a job wait for its delay, if that is not over, and return whether it does."""
-    if row.run_at is None or row.run_at <= now:
-        return False
-    row.state, row.place = DELAYED, row.run_at
-    return True
-
-
-# -- steps -------------------------------------------------------------------------------------------------------------
-
-
-def _changed(row: JobRow, now: float, answer: Answer, *told: Note) -> Transition[Answer]:
-    row.last_modified = now
-    return Transition(answer, told, told, follow=_follow(row))
-
-
-def _follow(row: JobRow) -> tuple[Admit, ...]:
-    """Return what follows for the lane of a job that has changed: all but a claim can change who holds its slots."""
-    return () if row.ties is None or row.state is CLAIMED else (Admit(row.ties.lane),)
-
-
-def _explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool) -> None:
-    """Say why an attempt ended; of one that failed, the reason is the error if there is none.
-
-    None says nothing, so that the error before stays; an empty text is what somebody said.
-    """
-    row.reason = reason
-    if error is None and failed:
-        error = reason
-    if error is not None:
-        row.last_error = error
-
-
-def _requeue(row: JobRow, now: float, limit: LaneLimit, run_at: float | None = None) -> None:
-    """End a claim so that the job can be claimed again, now or later."""
-    row.owner = row.claim_id = row.expires_at = None
-    if run_at is not None:
-        row.run_at = run_at
-    if _wait_for_delay(row, now):
-        return
-    if limit.rate is not None:
-        # Another start: the rate must let it.
-        block_again(row)
-    else:
-        # It keeps its place, and its slot of the lane.
-        row.state = UNCLAIMED
-
-
-def _trashed(row: JobRow, now: float, who: str | None, token: int | None) -> Note:
-    row.owner = row.claim_id = row.expires_at = None
-    row.state = TRASHED
-    return Note(EventKind.TRASHED, who, now, token, row.reason)
-
-
-def _cancelled(
-    row: JobRow, now: float, who: str | None = None, token: int | None = None, reason: str | None = None
-) -> Note:
-    row.owner = row.claim_id = row.expires_at = None
-    row.state, row.cancel_asked = COMPLETE, True
-    return Note(EventKind.CANCELLED, who, now, token, reason)
+    is_parent = row.ties is not None and row.ties.has_children
+    gone = Resolve(row.uuid, Outcome.GONE, row.name) if is_parent else None
+    return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),), resolve=gone)
 
 
 def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[ClaimAnswer]:

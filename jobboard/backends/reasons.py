@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from jobboard.states import JobPriority
 
+#: Why a job with ``start_by`` goes to the trash.
+MISSED = "it had not begun by the moment that start_by gives"
+
+#: Why a job is taken off the board whose graph no client completed.
+GRAPH_DROPPED = "its graph was given up before it was complete"
+
+
+def parent_failed(parent: str) -> str:
+    """Say why a job is cancelled with its parent."""
+    return f"its parent {parent} failed"
+
+
+def parent_is_gone(parent: str) -> str:
+    """Say why a job goes to the trash whose parent can't come back."""
+    return f"its parent {parent} was cancelled or purged"
+
 
 def used_up(max_attempts: int | None, reason: str | None) -> str:
     """Say why a job goes to the trash by itself, and the reason of the last attempt."""

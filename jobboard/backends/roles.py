@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from jobboard.backends.edge_store import EdgeStore
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.rows import (
@@ -35,6 +36,7 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.step_store import StepStore
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats
@@ -52,6 +54,10 @@ class JobStore(abc.ABC):
         Sequences follow the order of the batch. Of two with the same key in one batch, the later one meets the
         earlier. A repeat finds its uuids, also those of jobs consumed or cancelled since (SAME); a repeated
         replacement is known by the new uuid, which the history's REPLACED line has as its reason.
+
+        A posting with parents is BLOCKED until the last one has ended; one whose parent the board does not know refuses
+        the batch. Each live parent's record says that it has children in the same step. Of a parent that has ended
+        already the edge says so at once. A batch has at most ``capabilities.largest_graph`` jobs and edges.
         """
 
     @abc.abstractmethod
@@ -100,7 +106,7 @@ class JobStore(abc.ABC):
 
     @abc.abstractmethod
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        """Complete each job under its claim, each atomically: DONE, REPEATED or LOST.
+        """Complete each job under its claim, each atomically with what it posts: DONE, REPEATED, LOST or Refused.
 
         A repeat finds the token in the completed record (REPEATED), for the retention and
         :data:`~jobboard.backends.base.RETRY_WINDOW`.
@@ -330,6 +336,8 @@ ROLES: Mapping[str, type[abc.ABC]] = {
     "jobs": JobStore,
     "schedules": ScheduleStore,
     "limits": LimitStore,
+    "edges": EdgeStore,
+    "steps": StepStore,
     "entities": EntityStore,
     "books": BookStore,
     "maintenance": Maintenance,

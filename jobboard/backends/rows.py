@@ -15,16 +15,53 @@ from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 
 
+class IfFailed(str, enum.Enum):
+    """What becomes of a job one of whose parents fails: one that is in the trash, was cancelled, or purged."""
+
+    WAIT = "wait"
+    CANCEL = "cancel"
+    RUN = "run"
+
+    @classmethod
+    def convert(cls, value: object) -> IfFailed:
+        """Return what a caller has given by its name."""
+        try:
+            return cls(value)
+        except ValueError:
+            raise ValueError(f'if_failed must be "wait", "cancel" or "run", not {value!r}') from None
+
+
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """What a job has to do with others.
+    """What a job has to do with others, and with moments. Most jobs have none at all (``JobRow.ties`` is None).
 
     :ivar lane: the lane whose limits it keeps.
     :ivar since: its place when it joined the lane, once it was admitted after a wait; None before.
+    :ivar has_children: whether a job was ever posted that waits for it; its ends are resolved then.
+    :ivar has_parents: whether it waits for a parent still.
+    :ivar if_failed: what becomes of it if a parent fails.
+    :ivar signal: the signal that it waits for; ``JobRow.run_at`` is the moment at which it stops to, if there is one.
+    :ivar latest: the moment to which replacements can delay it at most.
+    :ivar start_by: the moment at which it goes to the trash, unless it was claimed before.
+    :ivar on_trashed: the posting that follows when it goes to the trash, as ``follow_ups.pack`` stores it.
+    :ivar on_complete: the same for when it is consumed.
     """
 
-    lane: str
+    lane: str | None = None
     since: float | None = None
+    has_children: bool = False
+    has_parents: bool = False
+    if_failed: IfFailed = IfFailed.WAIT
+    signal: str | None = None
+    latest: float | None = None
+    start_by: float | None = None
+    on_trashed: bytes | None = field(default=None, repr=False)
+    on_complete: bytes | None = field(default=None, repr=False)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a parent or a signal; it has joined no lane then."""
+        return self.has_parents or self.signal is not None
 
 
 @dataclass(slots=True)
@@ -62,6 +99,17 @@ class JobRow:
     history: tuple[HistoryEntry, ...] = ()
     place: float = 0.0
     ties: Ties | None = None
+
+    @property
+    def lane(self) -> str | None:
+        """The lane whose limits it keeps."""
+        return None if self.ties is None else self.ties.lane
+
+    @property
+    def joined_lane(self) -> str | None:
+        """The lane that it waits for, or has a slot of; None while it waits for a parent or a signal."""
+        ties = self.ties
+        return None if ties is None or (ties.is_waiting and self.state is JobState.BLOCKED) else ties.lane
 
     @property
     def claimed_by(self) -> str | None:
@@ -108,7 +156,13 @@ _RAISE = IfExists.RAISE
 
 @dataclass(slots=True)
 class NewJob:
-    """A posting on its way into a store. ``delay`` counts from the store's now; ``run_at`` is a moment; not both."""
+    """A posting on its way into a store. ``delay`` counts from the store's now; ``run_at`` is a moment; not both.
+
+    :ivar parents: the uuids of the jobs that it waits for; of the same batch, or on the board.
+    :ivar graph: the graph that it is a part of: it also waits until that is complete (:class:`EdgeStore`).
+    :ivar key_for: for how many seconds from the post its key stays taken, also if the job ends before.
+    :ivar max_delay: for how many seconds from the post replacements can delay it at most.
+    """
 
     uuid: str
     name: str
@@ -120,6 +174,10 @@ class NewJob:
     delay: float | None = None
     max_attempts: int | None = None
     ties: Ties | None = None
+    parents: tuple[str, ...] = ()
+    graph: str | None = None
+    key_for: float | None = None
+    max_delay: float | None = None
 
 
 class PostOutcome(enum.Enum):
@@ -131,6 +189,7 @@ class PostOutcome(enum.Enum):
     REPLACED = "replaced"  # the key was taken by an unclaimed job, which has the new posting's content now
     TAKEN = "taken"  # the key is taken, and nothing of the batch was posted
     OTHER_LANE = "other lane"  # the job that a posting wants to replace has another lane; nothing was posted either
+    NO_PARENT = "no parent"  # the board does not know a parent of it (``Posted.parent``), and nothing was posted
 
     @property
     def refuses_batch(self) -> bool:
@@ -138,7 +197,7 @@ class PostOutcome(enum.Enum):
         return self in _REFUSED
 
 
-_REFUSED = (PostOutcome.TAKEN, PostOutcome.OTHER_LANE)
+_REFUSED = (PostOutcome.TAKEN, PostOutcome.OTHER_LANE, PostOutcome.NO_PARENT)
 
 
 @dataclass(slots=True)
@@ -147,6 +206,8 @@ class Posted:
 
     outcome: PostOutcome
     row: JobRow
+    #: The parent that the board does not know, or the graph that was given up, if that is the outcome.
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +239,17 @@ class Extension:
 
 @dataclass(slots=True)
 class Consumption:
-    """``retention``: for how many seconds the completed record stays readable."""
+    """``retention``: for how many seconds the completed record stays readable.
+
+    ``posts``: what is posted in the same step; if that is refused, the claim goes on (``Refused``). ``seal``: the graph
+    that is complete with it.
+    """
 
     fence: Fence
     result: bytes | None = field(repr=False)
     retention: float
+    posts: tuple[NewJob, ...] = ()
+    seal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +257,8 @@ class Abandonment:
     """Back on the board: at once, after ``delay`` seconds of the store's clock, or at ``run_at``.
 
     ``counted``: False gives the attempt back (the job asked to run again, or its conductor had to stop).
+    ``signal``: it is BLOCKED until that is sent, or until the moment that ``delay`` or ``run_at`` gives, if one does;
+    if it was sent already, the job is back at once.
     """
 
     fence: Fence
@@ -198,17 +267,22 @@ class Abandonment:
     reason: str | None = None
     error: str | None = None
     counted: bool = True
+    signal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trashing:
-    """Into the trash; without ``fence`` an operator's, which any claim gives way to. The history names ``by``."""
+    """Into the trash; without ``fence`` an operator's, which any claim gives way to. The history names ``by``.
+
+    ``posts``: what is posted in the same step, as for a :class:`Consumption`.
+    """
 
     uuid: str
     fence: Fence | None
     reason: str | None = None
     error: str | None = None
     by: str | None = None
+    posts: tuple[NewJob, ...] = ()
 
 
 class Verdict(enum.Enum):
@@ -228,13 +302,20 @@ class Lost:
     owner: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was to be posted with the end of a claim is refused, so that nothing was changed: what became of it."""
+
+    posts: tuple[Posted, ...]
+
+
 #: What the store says to somebody who extends, checkpoints or ends a claim.
-ClaimAnswer = Verdict | Lost
+ClaimAnswer = Verdict | Lost | Refused
 
 
 def verdict_of(answer: ClaimAnswer) -> Verdict:
     """Return the verdict alone."""
-    return Verdict.LOST if isinstance(answer, Lost) else answer
+    return answer if isinstance(answer, Verdict) else Verdict.LOST
 
 
 class CancelOutcome(enum.Enum):

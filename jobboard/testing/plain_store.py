@@ -135,7 +135,7 @@ class PlainStore:
         return now
 
     def _limit_of(self, row: JobRow | None) -> LaneLimit:
-        return UNLIMITED if row is None or row.ties is None else Rules(self.limits.all()).of_lane(row.ties.lane)
+        return UNLIMITED if row is None or row.lane is None else Rules(self.limits.all()).of_lane(row.lane)
 
     def _change(self, uuid: str, rule: Callable[..., Transition[Answer]], *request: object, **more: object) -> Answer:
         now = self._begin()
@@ -169,7 +169,7 @@ class PlainStore:
     # -- lanes -----------------------------------------------------------------------------------------------------
 
     def lanes(self) -> list[str]:
-        return sorted({row.ties.lane for row in self._rows.values() if row.ties is not None})
+        return sorted({row.lane for row in self._rows.values() if row.lane is not None})
 
     def look_at(self, some: Iterable[str]) -> None:
         """Bring lanes to what their limits allow."""
@@ -196,13 +196,11 @@ class PlainStore:
             else:
                 self._tell(row, admission.admit(row, now))
         for row in self._joined:
-            if row.state is JobState.BLOCKED and row.ties is not None and row.ties.lane == lane:
+            if row.state is JobState.BLOCKED and row.joined_lane == lane:
                 self._tell(row, admission.wait_for_lane(row, now))
 
     def _view(self, lane: str, limit: LaneLimit) -> LaneView[JobRow]:
-        tied = sorted(
-            (row for row in self._rows.values() if row.ties is not None and row.ties.lane == lane), key=_order
-        )
+        tied = sorted((row for row in self._rows.values() if row.joined_lane == lane), key=_order)
         claimable = [row for row in tied if row.state is JobState.UNCLAIMED]
         blocked = [row for row in tied if row.state is JobState.BLOCKED]
         held = sum(is_holder(row, limit.is_strict) for row in tied) - len(claimable)

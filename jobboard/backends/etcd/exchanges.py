@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobboard.backends.changes import BLOCKED
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import is_order
@@ -15,7 +16,6 @@ from jobboard.backends.etcd.restrictions import Grant
 from jobboard.backends.etcd.stored import Hint, StoredJob
 from jobboard.backends.etcd.txn import Found, Txn, after, delete, none_in, scan
 from jobboard.backends.lanes import MAX_EXCHANGES
-from jobboard.backends.lifecycle import BLOCKED
 
 #: How many names, and how many BLOCKED jobs of each, one call looks at; the next call goes on behind them.
 _NAMES_AT_ONCE, _JOBS_AT_ONCE = 20, 200

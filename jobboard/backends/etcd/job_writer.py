@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jobboard.backends.changes import BLOCKED
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import Event, event_of, event_ops
@@ -31,7 +32,6 @@ from jobboard.backends.etcd.txn import (
     size_of,
 )
 from jobboard.backends.kv.cache import LruCache
-from jobboard.backends.lifecycle import BLOCKED
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import JobState

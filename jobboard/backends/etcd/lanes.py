@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from jobboard.backends import admission
+from jobboard.backends.changes import BLOCKED, UNCLAIMED
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import MAX_SEQUENCE, Keys, LanePart, is_order, order_of, reversed_order
@@ -35,7 +36,6 @@ from jobboard.backends.etcd.txn import (
 )
 from jobboard.backends.kv.codec import NUMBER, NUMBER_OR_NONE, WHOLE, items_of, pack
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
-from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
 from jobboard.backends.limits import LaneLimit, within_rooms
 from jobboard.backends.transition import Note, Transition
 

@@ -9,9 +9,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jobboard.backends import admission
+from jobboard.backends.changes import BLOCKED, CLAIMED, UNCLAIMED
 from jobboard.backends.lane_rows import LaneRow, LimitRow
 from jobboard.backends.lanes import MAX_EXCHANGES, MAX_MOVES, LanePlan, LaneView, is_retrying, plan
-from jobboard.backends.lifecycle import BLOCKED, CLAIMED, UNCLAIMED
 from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules, within_rooms
 from jobboard.backends.memory.stored_job import StoredJob, sequence_of
 from jobboard.backends.ordered import PriorityIndex, SortedKeys
@@ -75,11 +75,12 @@ class Lanes:
 
     def enter(self, row: StoredJob) -> None:
         """Let a job that stands in another index now stand in that of its lane."""
-        if row.ties is None or not self._store.is_live(row):
+        name = row.joined_lane
+        if name is None or not self._store.is_live(row):
             return
-        lane = self.by_name.get(row.ties.lane)
+        lane = self.by_name.get(name)
         if lane is None:
-            lane = self.by_name[row.ties.lane] = Lane()
+            lane = self.by_name[name] = Lane()
         if row.state is BLOCKED:
             lane.blocked.add(row.position, row.name)
         elif row.state is UNCLAIMED:
@@ -88,22 +89,24 @@ class Lanes:
             lane.claimed.add(row.sequence)
         elif is_retrying(row):
             lane.retrying.add(row.sequence)
-        self._sort_mixed(row.ties.lane, lane)
+        self._sort_mixed(name, lane)
 
     def leave(self, row: StoredJob) -> None:
         """Forget where a job stood in its lane, before it stands elsewhere."""
-        lane = None if row.ties is None else self.by_name.get(row.ties.lane)
-        if row.ties is None or lane is None:
+        name = row.lane
+        lane = None if name is None else self.by_name.get(name)
+        if name is None or lane is None:
             return
         if row.index is self._store.claimed:
             lane.claimed.discard(row.sequence)
         elif row.index is self._store.unclaimed:
             lane.claimable.remove(row.position)
-        elif row.index is self._store.blocked:
-            lane.blocked.remove(row.position, row.name)
-        else:
+        elif row.index is not self._store.blocked:
             lane.retrying.discard(row.sequence)
-        self._sort_mixed(row.ties.lane, lane)
+        elif lane.blocked.has(row.position, row.name):
+            # One that waited for its parents stood in no lane.
+            lane.blocked.remove(row.position, row.name)
+        self._sort_mixed(name, lane)
 
     def _sort_mixed(self, name: str, lane: Lane) -> None:
         is_mixed = bool(lane.blocked.by_name and lane.claimable)
@@ -128,12 +131,12 @@ class Lanes:
 
     def limit_of(self, row: StoredJob | None) -> LaneLimit:
         """Return what holds for the lane of a job."""
-        return UNLIMITED if row is None or row.ties is None else self.rules.of_lane(row.ties.lane)
+        return UNLIMITED if row is None or row.lane is None else self.rules.of_lane(row.lane)
 
     def has_room(self, row: StoredJob) -> bool:
         """Whether a look would admit a job that joins its lane now: nobody waits there, and no rate must let it."""
         limit = self.limit_of(row)
-        lane = None if row.ties is None else self.by_name.get(row.ties.lane)
+        lane = None if row.lane is None else self.by_name.get(row.lane)
         if limit.rate is not None or (lane is not None and lane.blocked.by_name):
             return False
         held = 0 if lane is None else lane.held(limit) + len(lane.claimable)
@@ -142,7 +145,7 @@ class Lanes:
     def follow(self, lane: str, row: StoredJob, was_blocked: bool) -> None:
         """Let the next look see a lane, and a job of it that has changed."""
         self._open[lane] = None
-        if row.state is BLOCKED and not was_blocked:
+        if row.state is BLOCKED and not was_blocked and row.joined_lane is not None:
             self._joined.append(row)
 
     def look_all(self, now: float) -> None:

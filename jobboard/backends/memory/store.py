@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.changes import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.lanes import EXCHANGE_POLL
-from jobboard.backends.lifecycle import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED, expire_or_promote
+from jobboard.backends.lifecycle import expire_or_promote
 from jobboard.backends.listeners import Listener
 from jobboard.backends.memory.lanes import Lanes
 from jobboard.backends.memory.stored_job import StoredJob

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from jobboard.backends import admission
+from jobboard.backends.changes import BLOCKED, UNCLAIMED
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
-from jobboard.backends.lifecycle import BLOCKED, UNCLAIMED
 from jobboard.backends.limits import LaneLimit, within_rooms
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import listed

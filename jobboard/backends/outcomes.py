@@ -1,0 +1,27 @@
+"""How a job stands as a parent."""
+
+from __future__ import annotations
+
+from jobboard.backends.edge_rows import MAX_EDGE_RESULT, EdgeRow, Outcome
+from jobboard.backends.rows import JobRow
+from jobboard.states import LIVE, JobState
+
+
+def outcome_of(row: JobRow | None) -> Outcome:
+    """Return how a job stands as a parent; None is one that was purged."""
+    if row is None:
+        return Outcome.GONE
+    if row.state in LIVE:
+        return Outcome.OPEN
+    if row.state is JobState.TRASHED:
+        return Outcome.FAILED
+    # A consumed job keeps its owner, also if its cancel was asked for.
+    return Outcome.GONE if row.cancel_asked and row.owner is None else Outcome.DONE
+
+
+def edge_to(child: str, parent: JobRow) -> EdgeRow:
+    """Return an edge that says how a job stands now."""
+    outcome = outcome_of(parent)
+    result = parent.result if outcome is Outcome.DONE else None
+    is_cut = result is not None and len(result) > MAX_EDGE_RESULT
+    return EdgeRow(child, parent.uuid, outcome, parent.name, None if is_cut else result, is_cut)

@@ -1,0 +1,91 @@
+"""How a job waits for its parents or a signal, and what ends the wait. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jobboard.backends.admission import join
+from jobboard.backends.changes import (
+    BLOCKED,
+    cancelled,
+    changed,
+    explain,
+    requeue,
+    trashed,
+    trashed_with,
+)
+from jobboard.backends.edge_rows import SignalOutcome
+from jobboard.backends.limits import LaneLimit
+from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, parent_failed, parent_is_gone
+from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.transition import Note, Transition
+from jobboard.events import EventKind
+from jobboard.states import LIVE
+
+
+def end_parents(row: JobRow, now: float) -> Transition[None]:
+    """Let a job wait no longer for its parents; one that is delayed, or in the trash, stays there."""
+    if row.ties is not None:
+        row.ties = replace(row.ties, has_parents=False)
+    if row.state is BLOCKED:
+        join(row, now)
+    return changed(row, now, None, Note(EventKind.RESOLVED, None, now))
+
+
+def end_signal(row: JobRow, now: float) -> Transition[None]:
+    """Let a job wait no longer for its signal, since the time for that is over."""
+    _forget_signal(row, now)
+    return changed(row, now, None, Note(EventKind.DUE, None, now))
+
+
+def _forget_signal(row: JobRow, now: float) -> None:
+    if row.ties is not None:
+        row.ties, row.run_at = replace(row.ties, signal=None), None
+    join(row, now)
+
+
+def signal(row: JobRow | None, name: str, by: str | None, now: float) -> Transition[SignalOutcome]:
+    """Tell a live job of a signal that it did not have; one that waits for it waits no longer."""
+    if row is None or row.state not in LIVE:
+        return Transition(SignalOutcome.MISSING)
+    note = Note(EventKind.SIGNALLED, by, now, None, name)
+    if row.state is BLOCKED and row.ties is not None and row.ties.signal == name:
+        _forget_signal(row, now)
+    return changed(row, now, SignalOutcome.DONE, note)
+
+
+def cancel_child(row: JobRow, parent: str, now: float) -> Transition[None]:
+    """Cancel a job that waits, because a parent of it failed."""
+    return changed(row, now, None, cancelled(row, now, None, None, parent_failed(parent)))
+
+
+def trash_child(row: JobRow, parent: str, now: float) -> Transition[None]:
+    """Set a job aside that waits for a parent that can't come back; restored, it runs without it."""
+    if row.ties is not None:
+        row.ties = replace(row.ties, has_parents=False)
+    explain(row, parent_is_gone(parent), None, failed=True)
+    return trashed_with(row, (), now, None, trashed(row, now, None, None))
+
+
+def drop(row: JobRow, now: float) -> Transition[None]:
+    """Take a job off the board whose graph was given up before it was complete."""
+    return changed(row, now, None, cancelled(row, now, None, None, GRAPH_DROPPED))
+
+
+def miss(row: JobRow, now: float) -> Transition[None]:
+    """Set a job aside that had to begin by now."""
+    explain(row, MISSED, None, failed=True)
+    return trashed_with(row, (), now, None, trashed(row, now, None, None))
+
+
+def wait_for_signal(
+    row: JobRow, name: str, now: float, limit: LaneLimit, until: float | None, has_signal: bool
+) -> None:
+    """End a claim until a signal is sent, or this moment; at once if that is there."""
+    row.run_at = None
+    if has_signal or (until is not None and until <= now):
+        requeue(row, now, limit)
+        return
+    row.owner = row.claim_id = row.expires_at = None
+    row.state, row.run_at, row.place = BLOCKED, until, now
+    row.ties = replace(row.ties or Ties(), signal=name, since=None)
