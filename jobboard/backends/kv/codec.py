@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.rows import Ties
+from jobboard.backends.rows import IfFailed, Ties
 from jobboard.codec import DECODING_ERRORS, check_format
 
 _NONE = type(None)
@@ -80,16 +80,37 @@ def check_kinds(items: Iterable[Any], kinds: Iterable[Kind]) -> None:
             raise ValueError(f"it holds {type(item).__name__} where something else belongs")
 
 
+#: The fields of ties as a part of a record, and the kind of each; those that are as in ``Ties()`` are left out.
+_TIES = {
+    "lane": TEXT_OR_NONE,
+    "since": NUMBER_OR_NONE,
+    "has_children": FLAG,
+    "has_parents": FLAG,
+    "if_failed": TEXT,
+    "signal": TEXT_OR_NONE,
+    "latest": NUMBER_OR_NONE,
+    "start_by": NUMBER_OR_NONE,
+    "on_trashed": BYTES_OR_NONE,
+    "on_complete": BYTES_OR_NONE,
+}
+_NO_TIES = {name: getattr(Ties(), name) for name in _TIES}
+
+
 def pack_ties(ties: Ties) -> dict[str, Any]:
     """Return ties as a part of a record."""
-    return {"lane": ties.lane} if ties.since is None else {"lane": ties.lane, "since": ties.since}
+    part = {name: value for name, default in _NO_TIES.items() if (value := getattr(ties, name)) != default}
+    if "if_failed" in part:
+        part["if_failed"] = ties.if_failed.value
+    return part
 
 
 def ties_of(part: dict[str, Any]) -> Ties:
     """Read ties; raises ``ValueError`` if they are none."""
-    lane, since = part.get("lane"), part.get("since")
-    check_kinds([lane, since], [TEXT, NUMBER_OR_NONE])
-    return Ties(str(lane), since)
+    given = {name: value for name, value in part.items() if name in _TIES}
+    check_kinds(given.values(), (_TIES[name] for name in given))
+    if "if_failed" in given:
+        given["if_failed"] = IfFailed.convert(given["if_failed"])
+    return Ties(**given)
 
 
 def _list_of(data: bytes) -> list[Any]:
