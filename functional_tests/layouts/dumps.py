@@ -27,6 +27,8 @@ from jobboard import Every, JobBoard, LogBook, Schedule, backend
 from jobboard.backends.layout import LAYOUT
 
 NAME = "orders"
+#: A board with lanes and limits, of layout 3 and later.
+LANES = "tenants"
 #: A moment that no test sees.
 FAR = datetime(2096, 1, 1, tzinfo=UTC)
 
@@ -50,6 +52,19 @@ def fill(board: JobBoard) -> None:
     board.schedules.add(Schedule("nightly", Every(days=1, start=FAR), "report"))
     board.save_book(LogBook("notes", uuid="6d0ecd6c-4d5b-4d5e-9d7e-0d4f0a2f8f10"))
     board.pause("second", by="ada", reason="disk full")
+
+
+def fill_lanes(board: JobBoard) -> None:
+    """Put jobs of lanes on a board: one that waited for its slot and has it now, one that waits, one in the trash."""
+    board.limits.set(lane="tenant:*", running=1)
+    board.limits.set(name="report", running=2)
+    for number in range(3):
+        board.post("sync", details={"number": number}, lane="tenant:7")
+    [first] = board.claim_next("bob", names=["sync"])
+    board.consume(first, "bob")
+    board.post("later", run_at=FAR, lane="tenant:8")
+    broken = board.post("broken", lane="tenant:9")
+    board.trash(broken, reason="broken", by="ada")
 
 
 class Store(Protocol):
@@ -218,8 +233,9 @@ def write(layout: int) -> None:
     """Write a file for each store, by the jobboard that is imported: that of the layout."""
     for name in STORES:
         with TemporaryDirectory() as folder, running(name, Path(folder)) as store:
-            with backend(NAME, store.uri, retention=1e9) as board:
-                fill(board)
+            for name_of_board, fill_board in ((NAME, fill), (LANES, fill_lanes)):
+                with backend(name_of_board, store.uri, retention=1e9) as board:
+                    fill_board(board)
             file_of(name, layout).write_text(store.dump())
 
 

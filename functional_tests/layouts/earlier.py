@@ -18,7 +18,7 @@ from jobboard import BoardUnavailable
 
 TESTS = Path(__file__).parent.parent
 #: A commit of each earlier layout.
-OF_LAYOUT = {1: "6aa72804", 2: "103e92cf"}
+OF_LAYOUT = {1: "6aa72804", 2: "103e92cf", 3: "badaa5ce"}
 #: The commit before the one that is tested.
 BEFORE = "HEAD~1"
 

@@ -10,7 +10,7 @@ import pytest
 from jobboard import BoardUnavailable, JobBoard, JobState, backend, fetch
 from jobboard.backends.layout import LAYOUT
 from jobboard.backends.sql.schema import VERSION
-from layouts.dumps import FAR, NAME, STORES, Store, file_of, running
+from layouts.dumps import FAR, LANES, NAME, STORES, Store, file_of, running
 
 STATES = {
     "low": JobState.UNCLAIMED,
@@ -25,7 +25,7 @@ STATES = {
 
 
 #: The versions of the schema that databases had with each layout.
-SCHEMAS = {1: "4", 2: "5"}
+SCHEMAS = {1: "4", 2: "5", 3: "6"}
 
 
 @pytest.fixture(params=range(1, LAYOUT))
@@ -95,3 +95,31 @@ def use_every_job(board: JobBoard) -> None:
     assert board.schedules.get("nightly").next_fire_time == FAR
     assert board.load_book("6d0ecd6c-4d5b-4d5e-9d7e-0d4f0a2f8f10").name == "notes"
     assert board.job_count == 0
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_jobs_of_lanes_keep_their_lanes_and_places(name: str, tmp_path: Path) -> None:
+    """A board with lanes, as the third layout's jobboard made it."""
+    with running(name, tmp_path) as store:
+        store.load(file_of(name, 3).read_text())
+        fetch(LANES, store.uri).migrate()
+        with backend(LANES, store.uri) as board:
+            assert board.audit() == []
+            use_lanes(board)
+            assert board.audit() == []
+
+
+def use_lanes(board: JobBoard) -> None:
+    assert {limit.running for limit in board.limits} == {1, 2}
+    waiting = list(board.iterjobs(states=[JobState.BLOCKED]))
+    assert [(job.name, job.lane, job.details) for job in waiting] == [("sync", "tenant:7", {"number": 2})]
+    for number in (1, 2):
+        [sync] = board.claim_next("carol", names=["sync"], limit=10)
+        assert (sync.lane, sync.details) == ("tenant:7", {"number": number})
+        board.consume(sync, "carol")
+    [later] = board.iterjobs(states=[JobState.DELAYED])
+    assert (later.lane, later.run_at) == ("tenant:8", FAR)
+    board.run_now(later)
+    [broken] = board.trashed()
+    board.restore(broken.uuid)
+    assert {job.lane for job in board.claim_next("carol", limit=10)} == {"tenant:8", "tenant:9"}
