@@ -14,6 +14,9 @@ MAX_RESOLVED = 50
 #: How many bytes of results one step writes to edges at most; one child is always resolved.
 MAX_RESOLVED_BYTES = 512 * 1024
 
+#: What a graph, a parent that is no job, begins with where parents are named.
+_GRAPH = "graph:"
+
 #: For how many seconds a graph may get no further part before it is given up.
 GRAPH_TTL = 60.0
 
@@ -95,3 +98,13 @@ class SignalRow:
     name: str
     value: bytes = field(repr=False)
     at: float = 0.0
+
+
+def is_graph(parent: str) -> bool:
+    """Whether a parent is a graph, and no job."""
+    return parent.startswith(_GRAPH)
+
+
+def parent_of_graph(graph: str) -> str:
+    """Return a graph as a parent."""
+    return _GRAPH + graph

@@ -40,7 +40,9 @@ class EdgeStore(abc.ABC):
 
     @abc.abstractmethod
     def resolve(self, parents: Sequence[str]) -> list[str]:
-        """Work off the marks of up to 100 parents or graphs, a bounded part of each; return those that have more.
+        """Work off the marks of up to 100 parents, a bounded part of each; return those that have more.
+
+        A graph is named as ``edge_rows.parent_of_graph`` names it.
 
         Each part is atomic: at most ``MAX_RESOLVED`` edges say how the parent stands, and each child becomes what
         :func:`~jobboard.backends.edges.settle` says. A repeat finds less to do, or nothing.

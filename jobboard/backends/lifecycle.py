@@ -139,12 +139,18 @@ def end_of_claim(expiry: float, now: float) -> float | None:
 def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting, before :func:`post` fills it."""
     row = JobRow(new.uuid, new.name, new.priority, sequence, now, new.body, new.key)
-    row.last_modified, row.ties = now, new.ties
-    if new.parents or new.graph is not None:
-        row.ties = replace_fields(row.ties or Ties(), has_parents=True)
-    if new.max_delay is not None:
-        row.ties = replace_fields(row.ties or Ties(), latest=now + new.max_delay)
+    row.last_modified, row.ties = now, ties_of(new, now)
     return row
+
+
+def ties_of(new: NewJob, now: float) -> Ties | None:
+    """Return the ties that a new job begins with."""
+    ties = new.ties
+    if new.parents or new.graph is not None:
+        ties = replace_fields(ties or Ties(), has_parents=True)
+    if new.max_delay is not None:
+        ties = replace_fields(ties or Ties(), latest=now + new.max_delay)
+    return ties
 
 
 def posted(new: NewJob, now: float, sequence: int = 0) -> JobRow:

@@ -23,6 +23,7 @@ def audit(store: MemoryStore, repair: bool, now: float) -> list[AuditFinding]:
         problems += [(row.uuid, problem) for problem in (*_problems_of(row), *_misplacements_of(store, row))]
     problems += [(None, problem) for problem in (*_strays_on(store), *_stray_keys_on(store), *_stray_endings_on(store))]
     problems += [(None, problem) for problem in _problems_of_lanes(store, now)]
+    problems += store.edges.problems(now)
     if problems and repair:
         _repair(store, now)
     return [AuditFinding(uuid, problem, repaired=repair) for uuid, problem in problems]
@@ -119,6 +120,8 @@ def _repair(store: MemoryStore, now: float) -> None:
     for row in rows:
         _enter_anew(store, row, row.uuid in remembered)
     _repair_lanes(store, now)
+    store.edges.settle_all(now)
+    store.finish(now)
     for _, place, heap in _endings(store):
         _repair_endings(heap, [row for row in rows if row.index is place], now + RETRY_WINDOW)
 

@@ -9,6 +9,7 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.memory.books import Books
 from jobboard.backends.memory.client import MemoryClient
+from jobboard.backends.memory.edge_store import EdgeStore
 from jobboard.backends.memory.entities import Entities
 from jobboard.backends.memory.job_reader import JobReader
 from jobboard.backends.memory.jobs import Jobs
@@ -16,6 +17,7 @@ from jobboard.backends.memory.limits import Limits
 from jobboard.backends.memory.maintenance import Maintenance
 from jobboard.backends.memory.registry import store_of
 from jobboard.backends.memory.schedules import Schedules
+from jobboard.backends.memory.steps import Steps
 from jobboard.backends.memory.subscriptions import Subscriptions
 from jobboard.backends.roles import join_jobs
 from jobboard.events import EventKind, JobEvent
@@ -37,6 +39,8 @@ class MemoryBackend(Backend):
         largest_batch=10_000,
         largest_step=1000,
         ties=True,
+        edges=True,
+        largest_graph=10_000,
     )
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
@@ -48,6 +52,7 @@ class MemoryBackend(Backend):
         self.jobs = join_jobs(jobs, JobReader(client))
         self.schedules = Schedules(client, jobs)
         self.limits = Limits(client)
+        self.edges, self.steps = EdgeStore(client), Steps(client)
         self.entities = Entities(client)
         self.books = Books(client)
         self.maintenance = Maintenance(client, self.limits)

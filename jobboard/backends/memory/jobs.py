@@ -7,9 +7,9 @@ from itertools import islice
 
 from jobboard.backends import lifecycle
 from jobboard.backends.memory.client import MemoryClient
-from jobboard.backends.memory.stored_job import StoredJob, draft, sequence_of
+from jobboard.backends.memory.posting import Batch
+from jobboard.backends.memory.stored_job import StoredJob, sequence_of
 from jobboard.backends.ordered import SortedKeys, walk
-from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import (
     Abandonment,
     CancelOutcome,
@@ -21,13 +21,12 @@ from jobboard.backends.rows import (
     JobRow,
     NewJob,
     Posted,
-    PostOutcome,
+    Refused,
     Trashing,
     TrashOutcome,
     Verdict,
 )
 from jobboard.backends.transition import Transition
-from jobboard.events import HISTORY_LENGTH
 
 
 class Jobs:
@@ -41,36 +40,11 @@ class Jobs:
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         with self._lock:
             now = self._begin()
-            store = self._store
-            # The whole batch is planned before anything changes, so that all or none are posted.
-            plan = PostingPlan(store.find, store.keys.get, lambda new: draft(new, now))
-            steps = [plan.step(new) for new in rows]
-            if len(rows) == 1 and steps[0][0] is PostOutcome.POSTED:
-                store.post_alone(steps[0][1], rows[0], now)
-            elif not any(outcome.refuses_batch for outcome, _ in steps):
-                for new, (outcome, row) in zip(rows, steps, strict=True):
-                    if outcome is PostOutcome.POSTED:
-                        self._post(row, new, now)
-                    elif outcome is PostOutcome.REPLACED:
-                        self._replace(row, new, now)
-                store.lanes.look_all(now)
-            return [Posted(outcome, row.copy()) for outcome, row in steps]
-
-    def _post(self, row: StoredJob, new: NewJob, now: float) -> None:
-        change = lifecycle.post(row, new, now)
-        self._store.enter(row)
-        self._store.carry_out(row, change, now)
-
-    def _replace(self, row: StoredJob, new: NewJob, now: float) -> None:
-        store = self._store
-        was_blocked = row.index is store.blocked
-        store.move(row, None)
-        change = lifecycle.replace(row, new, now)
-        store.carry_out(row, change, now, was_blocked=was_blocked)
-        store.aliases[new.uuid] = row
-        row.aliases.append(new.uuid)
-        if len(row.aliases) > HISTORY_LENGTH:
-            del store.aliases[row.aliases.pop(0)]
+            batch = Batch(self._store, rows, now)
+            if not batch.is_refused and not batch.post_alone():
+                batch.post()
+                self._store.finish(now)
+            return batch.answers()
 
     def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         with self._lock:
@@ -157,10 +131,25 @@ class Jobs:
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
-            verdicts = [self._store.change(end.fence.uuid, lifecycle.consume, end, now) for end in ends]
+            verdicts = [self._consume(end, now) for end in ends]
             # At full speed more is completed than a tidy now and then could forget.
             self._store.forget(2 * len(ends), now)
             return verdicts
+
+    def _consume(self, end: Consumption, now: float) -> ClaimAnswer:
+        store, row = self._store, self._store.rows.get(end.fence.uuid)
+        if (end.posts or end.seal is not None) and lifecycle.holds(row, end.fence):
+            refused = self._refused(end.posts, row, now)
+            if refused is not None:
+                return refused
+            if end.seal is not None and store.seal(end.seal, now) is Verdict.LOST:
+                return Refused(())
+        return store.change(end.fence.uuid, lifecycle.consume, end, now)
+
+    def _refused(self, posts: Sequence[NewJob], row: StoredJob | None, now: float) -> Refused | None:
+        """Say what was to be posted with the end of a job, if that is refused."""
+        batch = Batch(self._store, posts, now, row)
+        return Refused(tuple(batch.answers())) if batch.is_refused else None
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._lock:
@@ -168,12 +157,21 @@ class Jobs:
             return [self._store.change(end.fence.uuid, self._abandoned, end, now) for end in ends]
 
     def _abandoned(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
-        return lifecycle.abandon(row, end, now, limit=self._store.lanes.limit_of(row))
+        has_signal = end.signal is not None and end.signal in self._store.signals.get(end.fence.uuid, {})
+        return lifecycle.abandon(row, end, now, limit=self._store.lanes.limit_of(row), has_signal=has_signal)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._lock:
             now = self._begin()
-            return [self._store.change(end.uuid, lifecycle.trash, end, now) for end in ends]
+            return [self._trash(end, now) for end in ends]
+
+    def _trash(self, end: Trashing, now: float) -> ClaimAnswer:
+        row = self._store.rows.get(end.uuid)
+        if end.posts and end.fence is not None and lifecycle.holds(row, end.fence):
+            refused = self._refused(end.posts, row, now)
+            if refused is not None:
+                return refused
+        return self._store.change(end.uuid, lifecycle.trash, end, now)
 
     # -- operators -------------------------------------------------------------------------------------------------
 
@@ -205,10 +203,10 @@ class Jobs:
         row = self._store.rows.get(uuid)
         change = lifecycle.reprioritize(row, priority, by, reason, now)
         if row is not None and change.told:
-            was_blocked = row.index is self._store.blocked
+            was_blocked = row.index is self._store.blocked and row.joined_lane is not None
             self._store.move(row, None)
             self._store.carry_out(row, change, now, was_blocked=was_blocked)
-            self._store.lanes.look_all(now)
+            self._store.finish(now)
         return change.answer
 
     def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
@@ -230,4 +228,7 @@ class Jobs:
         if row is not None and change.told:
             self._store.drop(row)
             self._store.tell_of(row, change.told)
+            if change.resolve is not None:
+                self._store.edges.mark(change.resolve, now)
+                self._store.finish(now)
         return change.answer

@@ -12,14 +12,17 @@ from typing import TypeVar
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.changes import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED
+from jobboard.backends.edge_rows import Outcome, SignalRow, StepRow, parent_of_graph
 from jobboard.backends.lanes import EXCHANGE_POLL
-from jobboard.backends.lifecycle import expire_or_promote
+from jobboard.backends.lifecycle import due_at, expire_or_promote
 from jobboard.backends.listeners import Listener
+from jobboard.backends.memory.edges import Edges
 from jobboard.backends.memory.lanes import Lanes
+from jobboard.backends.memory.posting import Batch
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, next_ready
-from jobboard.backends.rows import BookRow, EntityRow, NewJob, Pause, ScheduleRow
-from jobboard.backends.transition import Answer, Note, Transition
+from jobboard.backends.rows import BookRow, EntityRow, NewJob, Pause, ScheduleRow, Verdict
+from jobboard.backends.transition import Answer, Note, Resolve, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent
 from jobboard.states import JobState
@@ -63,6 +66,11 @@ class MemoryStore:
             PriorityIndex[int]() for _ in range(6)
         )
         self.lanes = Lanes(self)
+        self.edges = Edges(self)
+        self.steps: dict[str, list[StepRow]] = {}
+        self.signals: dict[str, dict[str, SignalRow]] = {}
+        #: (name, key) -> the row that keeps the key until a moment, also after its end.
+        self.windows: dict[tuple[str, str], tuple[StoredJob, float]] = {}
         #: (moment, sequence) of every row that is due some time: delayed, or under a claim that ends.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: Heaps of (moment, sequence): when a completed record is hidden, and when what is hidden is forgotten.
@@ -100,7 +108,7 @@ class MemoryStore:
     def post_alone(self, row: StoredJob, new: NewJob, now: float) -> None:
         """Put a new row on the board, in a step of its own; one whose lane has room joins nobody who waits."""
         change = lifecycle.post(row, new, now)
-        if row.state is BLOCKED and self.lanes.has_room(row):
+        if row.state is BLOCKED and row.joined_lane is not None and self.lanes.has_room(row):
             admission.admit_at_once(row)
         self.enter(row)
         self.carry_out(row, change, now)
@@ -130,7 +138,45 @@ class MemoryStore:
                 self.tell_of(row, change.told)
             for following in change.follow:
                 self.lanes.follow(following.lane, row, was_blocked)
+            if change.resolve is not None:
+                self.edges.mark(change.resolve, now)
+            if change.posts:
+                self.post_following(change.posts, now)
         return change.answer
+
+    def carry_out_anew(self, row: StoredJob, change: Transition[Answer], now: float) -> Answer:
+        """Carry out a change after which a row may stand elsewhere in the index where it stands now."""
+        self.move(row, None)
+        return self.carry_out(row, change, now)
+
+    def post_following(self, posts: Sequence[NewJob], now: float) -> None:
+        """Post what follows the end of a job, which nothing refuses."""
+        Batch(self, posts, now).post()
+
+    def seal(self, graph: str, now: float) -> Verdict:
+        """Let the jobs of a graph wait for it no longer."""
+        parent = parent_of_graph(graph)
+        mark = self.edges.marks.get(parent)
+        if mark is None or mark.step.outcome is Outcome.DONE:
+            return Verdict.REPEATED if self._is_sealed(parent) else Verdict.LOST
+        if mark.due <= now:
+            return Verdict.LOST
+        self.edges.mark(Resolve(parent, Outcome.DONE), now)
+        return Verdict.DONE
+
+    def _is_sealed(self, parent: str) -> bool:
+        first = self.edges.children_of(parent).first()
+        mark = self.edges.marks.get(parent)
+        if mark is not None:
+            return mark.step.outcome is Outcome.DONE
+        return first is not None and self.edges.by_child[first].edges[parent].outcome is Outcome.DONE
+
+    def finish(self, now: float) -> None:
+        """End a step: do what follows from it for lanes and children, as far as one step goes."""
+        self.lanes.look_all(now)
+        if self.edges.marks:
+            self.edges.work_off(now)
+            self.lanes.look_all(now)
 
     def change(
         self,
@@ -145,8 +191,8 @@ class MemoryStore:
         if row is None:
             return change.answer
         self.carry_out(row, change, now)
-        if change.follow:
-            self.lanes.look_all(now)
+        if change.told:
+            self.finish(now)
         return change.answer
 
     def index_of(self, state: JobState) -> PriorityIndex[int]:
@@ -196,9 +242,7 @@ class MemoryStore:
 
     def due_of(self, row: StoredJob) -> float | None:
         """Return the moment at which a row that stands where it does must be looked at."""
-        if row.index is self.claimed:
-            return row.expires_at
-        return row.run_at if row.index is self.delayed else None
+        return None if row.index is None else due_at(row)
 
     def is_live(self, row: StoredJob) -> bool:
         return row.index in (self.unclaimed, self.claimed, self.delayed, self.blocked)
@@ -211,11 +255,23 @@ class MemoryStore:
             del self.keys[place]
 
     def _complete(self, row: StoredJob, retention: float, now: float) -> None:
+        retention = max(retention, self._keeps_key(row, now))
         if retention > 0:
             self.move(row, self.complete)
             heapq.heappush(self.retained, (now + retention, row.sequence))
         else:
             self.hide(row, now)
+
+    def _keeps_key(self, row: StoredJob, now: float) -> float:
+        """Return for how many seconds a job that has ended keeps its key; a cancelled one gives it back."""
+        place = (row.name, row.key or "")
+        window = self.windows.get(place)
+        if window is None or window[0] is not row:
+            return 0.0
+        if row.owner is None:
+            del self.windows[place]
+            return 0.0
+        return window[1] - now
 
     def hide(self, row: StoredJob, since: float) -> None:
         """Show a row to nobody any more, and remember it for the retry window."""
@@ -236,6 +292,11 @@ class MemoryStore:
         del self.rows[row.uuid], self.by_sequence[row.sequence]
         for alias in row.aliases:
             self.aliases.pop(alias, None)
+        self.edges.forget(row.uuid)
+        self.steps.pop(row.uuid, None)
+        self.signals.pop(row.uuid, None)
+        if row.key is not None and self.windows.get((row.name, row.key), (None,))[0] is row:
+            del self.windows[row.name, row.key]
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -246,7 +307,7 @@ class MemoryStore:
         while (first := timers.first()) is not None and first[0] <= now:
             row = self.by_sequence[first[1]]
             self.carry_out(row, expire_or_promote(row, now, self.lanes.limit_of(row)), now)
-        self.lanes.look_all(now)
+        self.finish(now)
         self.lanes.look_at_due(now)
         while self.retained and self.retained[0][0] <= now:
             over, sequence = heapq.heappop(self.retained)
@@ -270,7 +331,7 @@ class MemoryStore:
         at = next_ready(self.unclaimed, self.timers, names, refused, now)
         if at == now or None in refused:
             return at
-        moments = [at]
+        moments = [at, *(due for due, _ in islice(self.edges.timers, 1))]
         if len(refused) > len(self.paused):
             # The claim of a full name that expires makes room for another.
             moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
+from jobboard.backends.lifecycle import ties_of
 from jobboard.backends.ordered import PriorityIndex, SortedKeys, first_of_each_span
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Note, is_among
@@ -42,6 +43,12 @@ class StoredJob(JobRow):
         """Return what callers may have."""
         return JobRow(*_all_fields(self))
 
+    def twin(self) -> StoredJob:
+        """Return a copy that stands nowhere, to try a change on."""
+        twin = StoredJob(*_all_fields(self))
+        twin.index, twin.due, twin.position, twin.notes, twin.aliases = None, None, 0, list(self.notes), []
+        return twin
+
     def told(self) -> list[HistoryEntry]:
         """Return the lines of the history, oldest first."""
         return [HistoryEntry(kind, who, moment(at), token, reason) for kind, who, at, token, reason in self.notes]
@@ -63,6 +70,6 @@ def first_of_each_priority(positions: SortedKeys[int]) -> Iterator[int]:
 def draft(new: NewJob, now: float) -> StoredJob:
     """Return the row of a new job, which stands nowhere yet."""
     row = StoredJob(new.uuid, new.name, new.priority, 0, now, new.body, new.key)
-    row.ties = new.ties
+    row.ties = ties_of(new, now)
     row.index, row.due, row.notes, row.aliases = None, None, [], []
     return row
