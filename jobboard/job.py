@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
@@ -12,13 +13,14 @@ from jobboard.client import JobEnd, JobReader
 from jobboard.converter import Converter
 from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, UnreadableRecord
 from jobboard.events import EventKind, HistoryEntry
+from jobboard.family import Child, Parent, Signal, Step
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
 from jobboard.task_protocol import TaskProtocol, check_task
 from jobboard.text import in_one_line
-from jobboard.types import IfExistsName, Priority, Seconds
+from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
 from jobboard.validation import check_expiry, check_timeout, moment
 
 Details = TypeVar("Details")
@@ -36,6 +38,14 @@ class PostingOptions(TypedDict, total=False):
     uuid: str | uuids.UUID | None
     max_attempts: int | None
     lane: str | None
+    after: Iterable[Posting | JobOrUuid] | None
+    before: Iterable[Posting | JobOrUuid] | None
+    if_failed: IfFailedName
+    on_trashed: Posting | None
+    on_complete: Posting | None
+    key_for: Seconds | None
+    max_delay: Seconds | None
+    start_by: datetime | None
 
 
 class PostOptions(PostingOptions, total=False):
@@ -60,6 +70,14 @@ class Posting:
     uuid: str | uuids.UUID | None = None
     max_attempts: int | None = None
     lane: str | None = None
+    after: Iterable[Posting | JobOrUuid] | None = None
+    before: Iterable[Posting | JobOrUuid] | None = None
+    if_failed: IfFailedName = "wait"
+    on_trashed: Posting | None = None
+    on_complete: Posting | None = None
+    key_for: Seconds | None = None
+    max_delay: Seconds | None = None
+    start_by: datetime | None = None
 
     @overload
     @classmethod
@@ -170,7 +188,7 @@ class Job(JobHandle):
         self.priority = PRIORITIES.get(row.priority) or JobPriority(row.priority)
         self.sequence = row.sequence
         self.key = row.key
-        self.lane = None if row.ties is None else row.ties.lane
+        self.lane = row.lane
         self.max_attempts = row.max_attempts
         #: None only for a job in the trash that can't be decoded; its bytes are in :attr:`raw`.
         self.details: dict[str, Any] | None = payload.details if payload else None
@@ -291,6 +309,25 @@ class Job(JobHandle):
         """
         check_not_elsewhere(self.uuid, self.book_ref)
         return None if self.book_uuid is None else self.board.load_book(self.book_uuid)
+
+    def parents(self) -> Iterator[Parent]:
+        """Iterate over the jobs that this one waits for, or has waited for; reads them 500 a request.
+
+        :raises UnreadableRecord: a result can't be decoded.
+        """
+        return self._reader.parents(self.uuid)
+
+    def children(self) -> Iterator[Child]:
+        """Iterate over the jobs that wait for this one, or have waited for it, 500 a request."""
+        return self._reader.children(self.uuid)
+
+    def steps(self) -> Iterator[Step]:
+        """Iterate over the steps of its durable handler that are done, 500 a request."""
+        return self._reader.steps(self.uuid)
+
+    def signals(self) -> list[Signal]:
+        """Return the signals that were sent to it, the first one first."""
+        return self._reader.signals(self.uuid)
 
     def expires_in(self) -> float | None:
         """Return the seconds until the present claim ends, by the store's clock where it has one.

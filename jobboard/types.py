@@ -16,6 +16,9 @@ Priority: TypeAlias = JobPriority | Literal["very_high", "high", "normal", "low"
 #: What becomes of a posting, or a schedule, if the key or the id is taken.
 IfExistsName: TypeAlias = Literal["raise", "keep", "replace"]
 
+#: What becomes of a job one of whose parents fails.
+IfFailedName: TypeAlias = Literal["wait", "cancel", "run"]
+
 #: Where handlers run. The name of an entry point of your own is for :func:`typing.cast`.
 ExecutorName: TypeAlias = Literal["thread", "process", "asyncio"]
 

@@ -145,6 +145,7 @@ class AsyncJobBoard(AsyncWrapper):
     load_book = as_coroutine(JobBoard.load_book)
     books = as_async_iterator(JobBoard.books)
 
+    signal = as_coroutine(JobBoard.signal)
     release = as_coroutine(JobBoard.release)
     run_now = as_coroutine(JobBoard.run_now)
     reprioritize = as_coroutine(JobBoard.reprioritize)

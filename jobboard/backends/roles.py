@@ -56,8 +56,9 @@ class JobStore(abc.ABC):
         replacement is known by the new uuid, which the history's REPLACED line has as its reason.
 
         A posting with parents is BLOCKED until the last one has ended; one whose parent the board does not know refuses
-        the batch. The record of each parent that is live, or in the trash, says in the same step that it has children. Of a
-        parent that has ended already the edge says so at once. A batch has at most ``capabilities.largest_graph`` jobs and edges.
+        the batch. The record of each parent that is live, or in the trash, says in the same step that it has children.
+        Of a parent that has ended already the edge says so at once. A batch with parents has at most
+        ``capabilities.largest_graph`` jobs and edges.
         """
 
     @abc.abstractmethod

@@ -16,6 +16,7 @@ from jobboard.board.consuming import Consuming
 from jobboard.board.handles import JobHandles
 from jobboard.board.keeping import Keeper
 from jobboard.board.operating import Operating
+from jobboard.board.postings import Postings
 from jobboard.board.producing import Producing
 from jobboard.board.watching import Watching
 from jobboard.client import BackendClient
@@ -45,6 +46,7 @@ class JobBoard(Producing, Consuming, Watching, Operating):
         self._backend = backend
         self._handles = JobHandles(self, self._client)
         self._books = Books(self._client, backend, self._handles)
+        self._postings = Postings(self._client, backend)
 
     @property
     def name(self) -> str:
@@ -202,6 +204,7 @@ class LentBoard(JobBoard):
         self._backend = board._backend
         self._handles = JobHandles(self, self._client)
         self._books = Books(self._client, self._backend, self._handles)
+        self._postings = Postings(self._client, self._backend)
         self._pid = os.getpid()
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, Lost, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, Lost, Ties, Verdict
 from jobboard.errors import ClaimLost, UnclaimableJob
 from jobboard.states import JobState
 
@@ -38,6 +38,12 @@ def _claim_lost(fence: Fence, state: JobState | None = None, owner: str | None =
     return ClaimLost(f"{what} does not hold any more{now}", owner=owner, state=state)
 
 
+def _what_it_waits_for(ties: Ties) -> str:
+    if ties.has_parents:
+        return "its parents"
+    return f"the signal {ties.signal!r}" if ties.signal is not None else f"its lane {ties.lane!r}"
+
+
 def refusal_of(row: JobRow) -> UnclaimableJob:
     """Return why a job can't be claimed as it is."""
     if row.claimed_by is not None:
@@ -45,7 +51,7 @@ def refusal_of(row: JobRow) -> UnclaimableJob:
     elif row.state is JobState.UNCLAIMED:
         why = "paused, or the whole board is, or as many jobs of its name are claimed as its limit allows"
     elif row.state is JobState.BLOCKED and row.ties is not None:
-        why = f"BLOCKED: it waits for its lane {row.ties.lane!r}"
+        why = f"BLOCKED: it waits for {_what_it_waits_for(row.ties)}"
     else:
         why = "delayed" if row.state is JobState.DELAYED else str(row.state)
     return UnclaimableJob(f"job {row.uuid} is {why}", owner=row.claimed_by, state=row.state)

@@ -20,17 +20,20 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
+    Refused,
     Trashing,
     Verdict,
     verdict_of,
 )
 from jobboard.board.claim_errors import error_of_end, loss_of, refusal_of
 from jobboard.board.handles import JobHandles
+from jobboard.board.posting_errors import error_of_refusal
+from jobboard.board.postings import Postings
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
-from jobboard.job import Job, JobHandle, JobOrUuid
+from jobboard.job import Job, JobHandle, JobOrUuid, Posting
 from jobboard.states import JobState
 from jobboard.types import Seconds
 from jobboard.validation import (
@@ -66,6 +69,7 @@ class Consuming:
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
+    _postings: Postings
 
     def claim(self, job: JobHandle | str, who: str, expiry: Seconds | None = None) -> int:
         """Claim one job. Atomic; counts as an attempt.
@@ -198,24 +202,37 @@ class Consuming:
 
     @sends_one_request
     def consume(
-        self, job: JobHandle | str, who: str, result: Any = None, *, token: int | None = None, connection: Any = None
+        self,
+        job: JobHandle | str,
+        who: str,
+        result: Any = None,
+        *,
+        post: Iterable[Posting] = (),
+        token: int | None = None,
+        connection: Any = None,
     ) -> RequestGenerator[None]:
         """Complete a job for good. Atomic; of all who try, one succeeds.
 
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
             did not get it.
         :param result: plain data; readable for the board's ``retention``.
+        :param post: what is posted in the same atomic step, as by :meth:`post_many`.
         :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. Until then
             nobody else can end or extend the claim, nor can it expire.
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the result can't be stored; the claim holds on.
+        :raises AlreadyPosted: a key of what is to be posted is taken; the claim holds on.
+        :raises NotFound: the board does not know a parent of what is to be posted; the claim holds on.
         """
         fence = self._fence(job, who, token)
         data = None if result is None else self._client.encode("result", result)
-        end = Consumption(fence, data, self._client.retention)
         backend = self._client.within(connection)
+        posts, seal = self._postings.following(post, backend)
+        end = Consumption(fence, data, self._client.retention, posts, seal)
         self._ending(who, [fence])
         verdict, repeated = yield ItemRequest(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
+        if isinstance(verdict, Refused):
+            raise error_of_refusal(posts, verdict)
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.

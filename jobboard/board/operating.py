@@ -7,8 +7,10 @@ import math
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 from jobboard.backends.base import Backend
+from jobboard.backends.edge_rows import SignalOutcome
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.reasons import by_whom, released, to_priority
@@ -42,6 +44,24 @@ class Operating:
     _backend: Backend
     _handles: JobHandles
     _books: Books
+
+    def signal(self, job: JobOrUuid, name: str, value: Any = None, *, by: str | None = None) -> bool:
+        """Send a signal to a live job, whose handler waits for it, or will. Atomic, durable and idempotent.
+
+        A job that waits for it can be claimed at once. It is kept until the job is forgotten; of two of one name the
+        first one stays.
+
+        :param name: as :meth:`wait_for` of a durable handler names it; ``value``: plain data that it returns.
+        :returns: False if it was sent before.
+        :raises NotFound: the job has ended, or there is none.
+        :raises InvalidPosting: the value can't be stored.
+        """
+        uuid, signal = self._handles.uuid_of(job), check_text("name", name)
+        data, who = self._client.encode("value", value), check_operator(by, None)[0]
+        outcome, repeated = self._client.call_until_certain(self._backend.steps.signal, uuid, signal, data, who)
+        if outcome is SignalOutcome.MISSING:
+            raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
+        return outcome is SignalOutcome.DONE or repeated
 
     def release(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> None:
         """End the present claim of a job, of any owner; the job can be claimed at once. Atomic.

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from itertools import repeat
-from operator import attrgetter
 from typing import Any
 
 from jobboard import telemetry
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import CancelOutcome, IfExists, NewJob, Posted, PostOutcome, Ties, is_refusal
+from jobboard.backends.rows import CancelOutcome, NewJob, Posted, PostOutcome, is_refusal
 from jobboard.board.books import Books, Held
+from jobboard.board.graphs import graph_of
 from jobboard.board.handles import JobHandles
+from jobboard.board.posting_errors import error_of_posting
+from jobboard.board.postings import NO_FLOW, Postings, check_postings, fields_of
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
-from jobboard.errors import AlreadyPosted, InvalidPosting, NotFound, NotSupported
+from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
+from jobboard.errors import NotFound
 from jobboard.job import Job, JobOrUuid, Posting
-from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
-from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
+from jobboard.payload import Payload
 from jobboard.states import LIVE, JobPriority
-from jobboard.types import IfExistsName, Priority, Seconds
-from jobboard.validation import check_count, check_delay, check_moment, check_operator, check_text, check_uuid, new_uuid
+from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
+from jobboard.validation import check_operator, check_text
 
 _PAGE = 500
-
-_fields_of = attrgetter(*(field.name for field in fields(Posting)))
 
 
 class Producing:
@@ -39,6 +38,7 @@ class Producing:
     _backend: Backend
     _handles: JobHandles
     _books: Books
+    _postings: Postings
 
     @sends_one_request
     def post(
@@ -55,11 +55,21 @@ class Producing:
         uuid: str | uuids.UUID | None = None,
         max_attempts: int | None = None,
         lane: str | None = None,
+        after: Iterable[Posting | JobOrUuid] | None = None,
+        before: Iterable[Posting | JobOrUuid] | None = None,
+        if_failed: IfFailedName = "wait",
+        on_trashed: Posting | None = None,
+        on_complete: Posting | None = None,
+        key_for: Seconds | None = None,
+        max_delay: Seconds | None = None,
+        start_by: datetime | None = None,
         connection: Any = None,
     ) -> RequestGenerator[Job]:
         """Put a job on the board, where it stays until it is consumed, trashed or cancelled.
 
         Atomic and durable. Idempotent by ``uuid``: posting the same one again returns the job that is there, or was.
+        One request; with ``before``, or more parents than one step of the store takes, several, of which nothing stays
+        if this client dies midway.
 
         :param name: which handler runs it; at most 255 bytes.
         :param details: a dict of what msgpack carries; tuples arrive as lists, datetimes as UTC.
@@ -73,6 +83,17 @@ class Producing:
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
         :param lane: a text that jobs share, of one name or several, such as ``"tenant:42"``; at most 255 bytes. While
             its limits (:attr:`JobBoard.limits`) let none of them start, the job is BLOCKED.
+        :param after: the jobs that it waits for, its parents: handles or uuids, at most 10,000; it is BLOCKED until the
+            last of them has ended. A complete one counts at once, as long as it is remembered.
+        :param before: jobs that wait for their parents still; they wait for this one too.
+        :param if_failed: if a parent is in the trash: ``"wait"`` until it is restored and consumed, ``"cancel"`` this
+            job, or ``"run"`` it all the same. A parent that was cancelled or purged can't come back: ``"wait"`` sends
+            this job to the trash then.
+        :param on_trashed: what is posted in the step in which the job goes to the trash; ``on_complete``: in the step
+            in which it is consumed. A posting of a name, details, priority, key, delay, max_attempts and lane.
+        :param key_for: seconds from now for which its key stays taken, also if the job ends before.
+        :param max_delay: seconds from now to which postings that replace this one can delay it at most.
+        :param start_by: an aware datetime; if it was not claimed by then, it goes to the trash.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, one of Django, or the driver's own,
             with a transaction on this board's database; the job is posted if and only if that commits.
         :param uuid: the job's identity; a new one by default.
@@ -80,41 +101,61 @@ class Producing:
         :raises InvalidPosting: the details can't be stored; ``path`` says which of them. Or the job to replace has
             another lane.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
+        :raises NotFound: the board does not know a parent.
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
-        new, payload = self._new_job(
+        new, payload = self._postings.new_job(
             name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts, lane
         )
+        flow = (after, before, if_failed, on_trashed, on_complete, key_for, max_delay, start_by)
+        graph: Graph | None = None
+        if flow != NO_FLOW:
+            posting = Posting(name, after=after, before=before)
+            graph = graph_of([posting], [self._postings.with_flow(new, *flow[2:])])
+            new = graph.jobs[0]
         backend = self._backend
         if book is not None or connection is not None:
             self._client.check_open()
             backend = self._client.within(connection)
             self._save_new_books([(book, new.uuid)], backend)
-        answer, _ = yield ItemRequest(backend.jobs.post, new, new.uuid, len(new.body))
+        post = backend.jobs.post
+        if graph is not None and not graph.fits(backend):
+            post = partial(self._post_whole, graph, backend)
+        answer, _ = yield ItemRequest(post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
         """Post a batch in one request, all or none of it; otherwise as :meth:`post`.
 
         A batch longer than the store's largest (``capabilities.largest_batch``) is cut into parts, and a failure
-        leaves the earlier parts posted.
+        leaves the earlier parts posted. But postings that name each other, or other jobs, by ``after`` and ``before``
+        are a graph: nothing of it runs before all is there, and if this client dies midway nothing of it stays.
 
         :returns: handles, in the order of the postings.
+        :raises InvalidPosting: jobs wait for each other, or for a posting that is not in the batch.
         """
-        if isinstance(postings, Posting):
-            raise TypeError("postings must be several Posting; for one write [posting]")
-        batch = list(postings)
-        for posting in batch:
-            if not isinstance(posting, Posting):
-                raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-        new_jobs = [self._new_job(*_fields_of(posting)) for posting in batch]
+        batch = check_postings(postings)
+        new_jobs = [self._postings.new_job(*fields_of(posting)) for posting in batch]
+        graph = self._postings.graph_of(batch, new_jobs)
         self._client.check_open()
         backend = self._client.within(connection)
         books = [(posting.book, new.uuid) for posting, (new, _) in zip(batch, new_jobs, strict=True)]
         self._save_new_books(books, backend)
+        if graph is not None:
+            return self._post_graph(graph, new_jobs, backend)
         return [job for part in self._client.batches(new_jobs) for job in self._post(part, backend)]
+
+    def _post_graph(self, graph: Graph, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
+        answers = dict(zip((new.uuid for new in graph.jobs), self._post_whole(graph, backend), strict=True))
+        return self._posted(new_jobs, [answers[new.uuid] for new, _ in new_jobs])
+
+    def _post_whole(self, graph: Graph, backend: Backend, _: object = None) -> list[Posted]:
+        try:
+            return GraphPoster(self._client.call, backend).post(graph)
+        except GraphRefused as refused:
+            raise error_of_posting(refused.new, refused.answer) from None
 
     @sends_one_request
     def cancel(self, job: JobOrUuid, *, by: str | None = None, reason: str | None = None) -> RequestGenerator[bool]:
@@ -191,87 +232,9 @@ class Producing:
         posted = PostOutcome.POSTED
         for (new, payload), answer in zip(new_jobs, answers, strict=True):
             if answer.outcome is not posted and answer.outcome.refuses_batch:
-                raise _refusal_of(new, answer)
+                raise error_of_posting(new, answer)
             jobs.append(self._handles.posted(answer.row, new, payload))
         if telemetry.is_on():
             for answer in answers:
                 telemetry.emit("posted", self._client.name, answer.row.name, answer.outcome.value)
         return jobs
-
-    def _new_job(
-        self,
-        name: str,
-        details: dict[str, Any] | None,
-        book: LogBook | BookRef | None,
-        priority: Priority,
-        key: str | None,
-        if_exists: str,
-        run_at: datetime | None,
-        delay: Seconds | None,
-        uuid: str | uuids.UUID | None,
-        max_attempts: int | None,
-        lane: str | None = None,
-    ) -> tuple[NewJob, Payload]:
-        """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much."""
-        if run_at is not None and delay is not None:
-            raise ValueError("give run_at or delay, not both")
-        id = new_uuid() if uuid is None else check_uuid(uuid)
-        if isinstance(book, LogBook) and book.owned:
-            _check_owned(book, if_exists, id)
-        body, payload = self._payload_of(name, details, book)
-        # Naming the arguments of a class doubles the time.
-        new = NewJob(
-            id, check_text("name", name), int(JobPriority.convert(priority)), body,
-            None if key is None else check_text("key", key), IfExists.convert(if_exists),
-            None if run_at is None else check_moment("run_at", run_at), None if delay is None else check_delay(delay),
-            None if max_attempts is None else check_count("max_attempts", max_attempts),
-            None if lane is None else self._ties_of(lane),
-        )  # fmt: skip
-        return new, payload
-
-    def _ties_of(self, lane: str) -> Ties:
-        if not self._backend.capabilities.ties:
-            raise NotSupported(f"{self._backend.scheme} keeps no lanes")
-        return Ties(check_lane(lane))
-
-    def _payload_of(
-        self, name: str, details: dict[str, Any] | None, book: LogBook | BookRef | None
-    ) -> tuple[bytes, Payload]:
-        if book is not None and not isinstance(book, (LogBook, BookRef)):
-            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}")
-        trace = telemetry.trace_of_post(self._client.name, name) if telemetry.is_on() else None
-        if book is None and details is None and trace is None:
-            return EMPTY_PAYLOAD, Payload()
-        plain = {} if details is None else details
-        payload = Payload(plain, book.uuid if book else None, book.name if book else None, trace=trace)
-        if isinstance(book, BookRef):
-            payload.book_kind, payload.book_address = book.kind, book.address
-        largest, converter = self._client.largest_details, self._client.converter
-        try:
-            body, payload.details = pack_payload(payload, largest=largest, converter=converter)
-        except InvalidPosting:
-            if isinstance(details, (LogBook, BookRef)):
-                raise TypeError(f"details must be a dict, not a {type(details).__name__}; write book=...") from None
-            raise
-        return body, payload
-
-
-def _refusal_of(new: NewJob, answer: Posted) -> AlreadyPosted | InvalidPosting:
-    """Return why a posting, and so its batch, was refused."""
-    row = answer.row
-    if answer.outcome is PostOutcome.OTHER_LANE:
-        lanes = [None if of.ties is None else of.ties.lane for of in (row, new)]
-        return InvalidPosting(
-            f"job {row.uuid} has the key {new.key!r} and the lane {lanes[0]!r}; it can't be replaced by one of the "
-            f"lane {lanes[1]!r}: cancel it first",
-            path="lane",
-        )
-    return AlreadyPosted(f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({row.state})", uuid=row.uuid)
-
-
-def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:
-    """Refuse what would let the job lose its book."""
-    if book.owner not in (None, uuid):
-        raise ValueError(f"{book!r} belongs to job {book.owner}, and goes with it; a book of several jobs must be free")
-    if if_exists == "replace":
-        raise ValueError('an owned book can\'t be posted with if_exists="replace", since the live job keeps its uuid')

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from itertools import repeat
 
+from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.rows import JobRow
 from jobboard.backends.timelimit import time_limit
 from jobboard.client.client import BackendClient
 from jobboard.converter import Converter
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry, JobEvent
+from jobboard.family import Child, Parent, Signal, Step
 from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
 
 END_EVENTS = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED, EventKind.PURGED})
 
@@ -24,6 +28,12 @@ LAST_ANSWER_TIMEOUT = 3.0
 
 #: Events may get lost, so a wait for a job's end reads the job this often, in seconds.
 _READ_INTERVAL = 2.0
+
+
+#: How many edges or steps one request reads.
+_PAGE = 500
+
+_STATE_OF_OUTCOME = {Outcome.DONE: JobState.COMPLETE, Outcome.FAILED: JobState.TRASHED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,49 @@ class JobReader:
     def history(self, uuid: str) -> tuple[HistoryEntry, ...]:
         """Return the last entries of a job's history, oldest first; one request."""
         return tuple(self._client.call(self._client.backend.jobs.history, uuid))
+
+    def parents(self, uuid: str) -> Iterator[Parent]:
+        """Iterate over the parents of a job; the states of those that have not ended are read with each page."""
+        for page in self._client.pages(repeat(_PAGE), self._client.backend.edges.parents, uuid):
+            open_ones = [edge.parent for edge in page.edges if edge.outcome is Outcome.OPEN or edge.is_cut]
+            rows = dict(zip(open_ones, self._rows(open_ones), strict=True))
+            for edge in page.edges:
+                yield self._parent_of(edge, rows.get(edge.parent))
+
+    def _parent_of(self, edge: EdgeRow, row: JobRow | None) -> Parent:
+        state = _STATE_OF_OUTCOME.get(edge.outcome)
+        if edge.outcome is Outcome.OPEN and row is not None:
+            state = row.state
+        data = row.result if row is not None and edge.is_cut else edge.result
+        name = edge.name if row is None else row.name
+        result = None if data is None else self._client.decode(data)
+        return Parent(edge.parent, name, state, result, edge.is_cut and data is None)
+
+    def children(self, uuid: str) -> Iterator[Child]:
+        """Iterate over the children of a job, as they stand when each page is read."""
+        for page in self._client.pages(repeat(_PAGE), self._client.backend.edges.children, uuid):
+            uuids = [edge.child for edge in page.edges]
+            for child, row in zip(uuids, self._rows(uuids), strict=True):
+                yield Child(child, "" if row is None else row.name, None if row is None else row.state)
+
+    def _rows(self, uuids: list[str]) -> list[JobRow | None]:
+        parts = self._client.batches(uuids)
+        return [row for part in parts for row in self._client.call(self._client.backend.jobs.read, part)]
+
+    def steps(self, uuid: str) -> Iterator[Step]:
+        """Iterate over the steps of a job."""
+        load, first = self._client.backend.steps.load, 0
+        while rows := self._client.call(load, uuid, first, _PAGE):
+            for row in rows:
+                yield Step(row.number, row.name, moment(row.at), self._client.decode(row.result))
+            first += len(rows)
+            if len(rows) < _PAGE:
+                return
+
+    def signals(self, uuid: str) -> list[Signal]:
+        """Return the signals of a job, the first one first."""
+        rows = sorted(self._client.call(self._client.backend.steps.signals, uuid), key=lambda row: row.at)
+        return [Signal(row.name, moment(row.at), self._client.decode(row.value)) for row in rows]
 
     def seconds_left(self, uuid: str) -> float | None:
         """Return the seconds until a job's present claim ends, ``math.inf`` if it has no end; None for no claim."""

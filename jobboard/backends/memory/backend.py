@@ -40,7 +40,7 @@ class MemoryBackend(Backend):
         largest_step=1000,
         ties=True,
         edges=True,
-        largest_graph=10_000,
+        largest_graph=100_000,
     )
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:

@@ -1,0 +1,82 @@
+"""Makes a graph of postings: who waits for whom, in an order in which each comes behind its parents."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+
+from jobboard.backends.rows import NewJob
+from jobboard.client.graphs import Graph
+from jobboard.errors import InvalidPosting
+from jobboard.job import JobHandle, JobOrUuid, Posting
+from jobboard.validation import check_uuid, new_uuid
+
+#: How many parents a job may have.
+MAX_PARENTS = 10_000
+
+
+def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> Graph:
+    """Return the graph that postings make, whose jobs are ``new_jobs``, in the same order.
+
+    :raises InvalidPosting: a posting waits for itself, for too many jobs, or for a posting that is not among them.
+    """
+    return _GraphPlan(postings, new_jobs).graph()
+
+
+class _GraphPlan:
+    def __init__(self, postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> None:
+        self._postings, self._jobs = postings, {new.uuid: new for new in new_jobs}
+        self._uuids = {id(posting): new.uuid for posting, new in zip(postings, new_jobs, strict=True)}
+        #: The parents of each job of the graph, in the order in which they are named.
+        self._parents: dict[str, dict[str, None]] = {new.uuid: {} for new in new_jobs}
+        self._before: list[tuple[str, str]] = []
+
+    def graph(self) -> Graph:
+        for posting in self._postings:
+            self._add_edges(posting, self._uuids[id(posting)])
+        for uuid, parents in self._parents.items():
+            if len(parents) > MAX_PARENTS:
+                raise InvalidPosting(f"job {uuid} has {len(parents)} parents; {MAX_PARENTS} are the most", path="after")
+        jobs = [replace(self._jobs[uuid], parents=tuple(self._parents[uuid])) for uuid in self._sorted()]
+        return Graph(new_uuid(), jobs, self._before)
+
+    def _add_edges(self, posting: Posting, uuid: str) -> None:
+        for parent in self._named("after", posting.after):
+            self._parents[uuid][parent] = None
+        for child in self._named("before", posting.before):
+            if child in self._parents:
+                self._parents[child][uuid] = None
+            else:
+                self._before.append((child, uuid))
+
+    def _named(self, what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[str]:
+        if jobs is None:
+            return []
+        if isinstance(jobs, (str, Posting, JobHandle, uuids.UUID)):
+            raise TypeError(f"{what} must be several jobs; for one write [job]")
+        return [self._uuid_of(what, job) for job in jobs]
+
+    def _uuid_of(self, what: str, job: Posting | JobOrUuid) -> str:
+        if isinstance(job, JobHandle):
+            return job.uuid
+        if not isinstance(job, Posting):
+            return check_uuid(job)
+        uuid = self._uuids.get(id(job))
+        if uuid is None:
+            raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted; use post_many", path=what)
+        return uuid
+
+    def _sorted(self) -> list[str]:
+        """Return the jobs, each behind its parents, else in the order in which they were given."""
+        own = {
+            uuid: [parent for parent in parents if parent in self._parents] for uuid, parents in self._parents.items()
+        }
+        if not any(own.values()):
+            return list(own)
+        try:
+            return list(TopologicalSorter(own).static_order())
+        except CycleError as error:
+            names = " -> ".join(self._jobs[uuid].name for uuid in error.args[1])
+            raise InvalidPosting(f"these jobs wait for each other: {names}", path="after") from None

@@ -1,0 +1,186 @@
+"""Makes what a store is sent of what callers post: checks every field, and packs the details."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from jobboard import telemetry
+from jobboard.backends import follow_ups
+from jobboard.backends.base import Backend
+from jobboard.backends.rows import IfExists, IfFailed, NewJob, Ties
+from jobboard.board import graphs
+from jobboard.board.posting_errors import error_of_posting
+from jobboard.client import BackendClient
+from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
+from jobboard.errors import InvalidPosting, NotSupported
+from jobboard.job import Posting
+from jobboard.limit import check_lane
+from jobboard.logbook import BookRef, LogBook
+from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
+from jobboard.states import JobPriority
+from jobboard.types import Priority, Seconds
+from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
+
+#: What a posting has to do with other jobs, and with moments: most have nothing.
+_FLOW = ("after", "before", "if_failed", "on_trashed", "on_complete", "key_for", "max_delay", "start_by")
+fields_of = attrgetter(*(field.name for field in fields(Posting) if field.name not in _FLOW))
+flow_of = attrgetter(*_FLOW)
+_PLAIN = Posting("")
+NO_FLOW = flow_of(_PLAIN)
+
+
+class Postings:
+    """Checks postings, before anything of them is sent."""
+
+    def __init__(self, client: BackendClient, backend: Backend) -> None:
+        self._client, self._backend = client, backend
+
+    def new_job(
+        self,
+        name: str,
+        details: dict[str, Any] | None,
+        book: LogBook | BookRef | None,
+        priority: Priority,
+        key: str | None,
+        if_exists: str,
+        run_at: datetime | None,
+        delay: Seconds | None,
+        uuid: str | uuids.UUID | None,
+        max_attempts: int | None,
+        lane: str | None = None,
+    ) -> tuple[NewJob, Payload]:
+        """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much."""
+        if run_at is not None and delay is not None:
+            raise ValueError("give run_at or delay, not both")
+        id = new_uuid() if uuid is None else check_uuid(uuid)
+        if isinstance(book, LogBook) and book.owned:
+            _check_owned(book, if_exists, id)
+        body, payload = self._payload_of(name, details, book)
+        # Naming the arguments of a class doubles the time.
+        new = NewJob(
+            id, check_text("name", name), int(JobPriority.convert(priority)), body,
+            None if key is None else check_text("key", key), IfExists.convert(if_exists),
+            None if run_at is None else check_moment("run_at", run_at), None if delay is None else check_delay(delay),
+            None if max_attempts is None else check_count("max_attempts", max_attempts),
+            None if lane is None else self._ties_of(lane),
+        )  # fmt: skip
+        return new, payload
+
+    def with_flow(
+        self,
+        new: NewJob,
+        if_failed: str,
+        on_trashed: Posting | None,
+        on_complete: Posting | None,
+        key_for: Seconds | None,
+        max_delay: Seconds | None,
+        start_by: datetime | None,
+    ) -> NewJob:
+        """Return a posting with what it has to do with other jobs and with moments."""
+        if not self._backend.capabilities.edges:
+            raise NotSupported(f"{self._backend.scheme} keeps no dependencies and no steps")
+        for what, value in (("key_for", key_for), ("max_delay", max_delay)):
+            if value is not None and new.key is None:
+                raise ValueError(f"{what} needs a key")
+        ties = replace(
+            new.ties or Ties(),
+            if_failed=IfFailed.convert(if_failed),
+            start_by=None if start_by is None else check_moment("start_by", start_by),
+            on_trashed=self._follow_up("on_trashed", on_trashed),
+            on_complete=self._follow_up("on_complete", on_complete),
+        )
+        return replace(
+            new,
+            ties=None if ties == Ties() else ties,
+            key_for=None if key_for is None else check_delay(key_for, "key_for"),
+            max_delay=None if max_delay is None else check_delay(max_delay, "max_delay"),
+        )
+
+    def _follow_up(self, what: str, posting: Posting | None) -> bytes | None:
+        """Return a posting as a part of another one's record."""
+        if posting is None:
+            return None
+        if not isinstance(posting, Posting):
+            raise TypeError(f"{what} must be a Posting, not {type(posting).__name__}")
+        for name in ("book", "run_at", "uuid", *_FLOW):
+            if getattr(posting, name) != getattr(_PLAIN, name):
+                raise InvalidPosting(f"{what} can't have {name}", path=f"{what}.{name}")
+        return follow_ups.pack(self.new_job(*fields_of(posting))[0])
+
+    def _ties_of(self, lane: str) -> Ties:
+        if not self._backend.capabilities.ties:
+            raise NotSupported(f"{self._backend.scheme} keeps no lanes")
+        return Ties(check_lane(lane))
+
+    def _payload_of(
+        self, name: str, details: dict[str, Any] | None, book: LogBook | BookRef | None
+    ) -> tuple[bytes, Payload]:
+        if book is not None and not isinstance(book, (LogBook, BookRef)):
+            raise TypeError(f"book must be a LogBook or a BookRef, not {type(book).__name__}")
+        trace = telemetry.trace_of_post(self._client.name, name) if telemetry.is_on() else None
+        if book is None and details is None and trace is None:
+            return EMPTY_PAYLOAD, Payload()
+        plain = {} if details is None else details
+        payload = Payload(plain, book.uuid if book else None, book.name if book else None, trace=trace)
+        if isinstance(book, BookRef):
+            payload.book_kind, payload.book_address = book.kind, book.address
+        largest, converter = self._client.largest_details, self._client.converter
+        try:
+            body, payload.details = pack_payload(payload, largest=largest, converter=converter)
+        except InvalidPosting:
+            if isinstance(details, (LogBook, BookRef)):
+                raise TypeError(f"details must be a dict, not a {type(details).__name__}; write book=...") from None
+            raise
+        return body, payload
+
+    def graph_of(self, batch: Sequence[Posting], new_jobs: list[tuple[NewJob, Payload]]) -> Graph | None:
+        """Give the postings what they have to do with others; return their graph, if they name any jobs."""
+        is_graph = False
+        for at, posting in enumerate(batch):
+            flow = flow_of(posting)
+            if flow != NO_FLOW:
+                is_graph = is_graph or posting.after is not None or posting.before is not None
+                new_jobs[at] = self.with_flow(new_jobs[at][0], *flow[2:]), new_jobs[at][1]
+        return graphs.graph_of(batch, [new for new, _ in new_jobs]) if is_graph else None
+
+    def following(self, postings: Iterable[Posting], backend: Backend) -> tuple[tuple[NewJob, ...], str | None]:
+        """Return what a claim's end posts in its step; if a step can't take it, the graph that the end seals.
+
+        All of that graph is posted already, and waits for that.
+        """
+        batch = check_postings(postings)
+        if not batch:
+            return (), None
+        new_jobs = [self.new_job(*fields_of(posting)) for posting in batch]
+        graph = self.graph_of(batch, new_jobs) or Graph(new_uuid(), [new for new, _ in new_jobs])
+        if graph.fits(backend):
+            return tuple(graph.jobs), None
+        try:
+            GraphPoster(self._client.call, backend).stage(graph)
+        except GraphRefused as refused:
+            raise error_of_posting(refused.new, refused.answer) from None
+        return (), graph.id
+
+
+def check_postings(postings: Iterable[Posting]) -> list[Posting]:
+    """Return several postings as a list; raises ``TypeError`` if it is anything else."""
+    if isinstance(postings, Posting):
+        raise TypeError("postings must be several Posting; for one write [posting]")
+    batch = list(postings)
+    for posting in batch:
+        if not isinstance(posting, Posting):
+            raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
+    return batch
+
+
+def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:
+    """Refuse what would let the job lose its book."""
+    if book.owner not in (None, uuid):
+        raise ValueError(f"{book!r} belongs to job {book.owner}, and goes with it; a book of several jobs must be free")
+    if if_exists == "replace":
+        raise ValueError('an owned book can\'t be posted with if_exists="replace", since the live job keeps its uuid')

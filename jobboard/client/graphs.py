@@ -1,0 +1,136 @@
+"""Posts graphs of jobs: in one step, or in parts of which nothing runs before all are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobboard.backends.base import Backend
+from jobboard.backends.edge_rows import LinkOutcome, parent_of_graph
+from jobboard.backends.rows import NewJob, Posted, PostOutcome, Verdict
+from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError
+
+#: How many parents one request lets a job wait for besides.
+_MAX_LINKED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Jobs that are posted together, each behind its parents.
+
+    ``before``: (child, parent) for each job on the board that is to wait for one of them.
+    """
+
+    id: str
+    jobs: Sequence[NewJob]
+    before: Sequence[tuple[str, str]] = ()
+
+    def fits(self, backend: Backend) -> bool:
+        """Whether one step of the store posts it."""
+        size = len(self.jobs) + sum(len(new.parents) for new in self.jobs)
+        largest = backend.capabilities
+        return not self.before and len(self.jobs) <= largest.largest_batch and size <= largest.largest_graph
+
+
+class GraphRefused(Exception):
+    """A part of a graph was refused, and so the whole."""
+
+    def __init__(self, new: NewJob, answer: Posted) -> None:
+        super().__init__(answer.outcome)
+        self.new, self.answer = new, answer
+
+
+class GraphPoster:
+    """Sends the requests that post a graph.
+
+    :param call: sends a request until its answer is certain.
+    """
+
+    def __init__(self, call: Callable[..., Any], backend: Backend) -> None:
+        self._call, self._backend = call, backend
+
+    def post(self, graph: Graph) -> list[Posted]:
+        """Post all jobs of a graph, or none; return the answers in its order.
+
+        :raises GraphRefused: nothing of it runs, or will.
+        :raises BoardUnavailable: whether it is posted is unknown; if it is not, nothing of it ever runs.
+        """
+        if graph.fits(self._backend):
+            answers: list[Posted] = self._call(self._backend.jobs.post, graph.jobs)
+            return answers
+        answers = self.stage(graph)
+        if all(answer.outcome is PostOutcome.SAME for answer in answers):
+            return answers
+        self._seal(graph.id)
+        return answers
+
+    def stage(self, graph: Graph) -> list[Posted]:
+        """Post all jobs of a graph so that they wait until it is sealed; what is not sealed is cancelled in a minute.
+
+        :raises GraphRefused: nothing of it stays.
+        """
+        try:
+            answers = [answer for part in self._parts(graph) for answer in self._stage_part(*part)]
+            for child, parent in graph.before:
+                self._link(child, [parent])
+        except (GraphRefused, JobBoardError):
+            self._drop(graph.id)
+            raise
+        return answers
+
+    def _parts(self, graph: Graph) -> Iterator[tuple[list[NewJob], list[tuple[str, Sequence[str]]]]]:
+        """Cut a graph into parts that one step posts, and what their jobs wait for besides."""
+        most = min(self._backend.capabilities.largest_graph, 2 * self._backend.capabilities.largest_batch)
+        part: list[NewJob] = []
+        more: list[tuple[str, Sequence[str]]] = []
+        left = most
+        for new in graph.jobs:
+            size = 2 + len(new.parents)
+            if part and size > left:
+                yield part, more
+                part, more, left = [], [], most
+            parents, others = new.parents[: most - 2], new.parents[most - 2 :]
+            part.append(replace(new, parents=parents, graph=graph.id))
+            left -= 2 + len(parents)
+            if others:
+                more.append((new.uuid, others))
+        if part:
+            yield part, more
+
+    def _stage_part(self, part: list[NewJob], more: list[tuple[str, Sequence[str]]]) -> list[Posted]:
+        answers: list[Posted] = self._call(self._backend.jobs.post, part)
+        for new, answer in zip(part, answers, strict=True):
+            if answer.outcome.refuses_batch:
+                raise GraphRefused(new, answer)
+        for child, parents in more:
+            for at in range(0, len(parents), _MAX_LINKED):
+                self._link(child, parents[at : at + _MAX_LINKED])
+        return answers
+
+    def _link(self, child: str, parents: Sequence[str]) -> None:
+        outcome = self._call(self._backend.edges.link, child, parents)
+        if outcome is LinkOutcome.STARTED:
+            raise InvalidPosting(
+                f"job {child} waits for no parents any more, so it can't wait for another", path="before"
+            )
+        if outcome is LinkOutcome.MISSING:
+            raise InvalidPosting(f"job {child}, or a job that it is to wait for, is not on the board", path="before")
+
+    def _seal(self, graph: str) -> None:
+        if self._call(self._backend.edges.seal, graph) is Verdict.LOST:
+            raise BoardUnavailable("the graph was given up, since its parts came too slowly; nothing of it runs")
+        self._finish(graph)
+
+    def _finish(self, graph: str) -> None:
+        """Let the jobs of a sealed graph go; others go on with what is left if this takes long."""
+        for _ in range(_MAX_LINKED * 1000):
+            if not self._call(self._backend.edges.resolve, [parent_of_graph(graph)]):
+                return
+
+    def _drop(self, graph: str) -> None:
+        try:
+            self._call(self._backend.edges.drop, graph)
+        except BoardUnavailable:
+            # The time for it ends it.
+            return
