@@ -1,0 +1,66 @@
+"""Folds what is alike in a graph that is too large to look at. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+
+from jobboard.operate.graph.layering import layers_of
+from jobboard.operate.graph.model import STATES, Edge, Graph, Node
+
+#: A graph of more jobs than this is folded.
+MAX_UNFOLDED = 200
+#: The name of a node that stands for jobs of several names.
+OTHERS = "(other names)"
+
+
+def folded(graph: Graph, most: int = MAX_UNFOLDED) -> Graph:
+    """Return a graph of at most ``most`` nodes; the same one if it has no more.
+
+    Jobs of one name and state are drawn as one: those that are as far down in the graph, or all of them if that is not
+    enough. If there are still more, those of the names with the fewest jobs are one node for each state. The job that
+    the graph was read for is never folded.
+    """
+    if len(graph.nodes) <= most:
+        return graph
+    layers = layers_of(list(graph.nodes), [(edge.parent, edge.child) for edge in graph.edges])
+    smaller = _fold(graph, lambda node: (layers[node.id], node.name, node.state))
+    if len(smaller.nodes) > most:
+        smaller = _fold(graph, lambda node: (node.name, node.state))
+    if len(smaller.nodes) > most:
+        kept = _largest(graph, most - 1 - len(STATES))
+        smaller = _fold(graph, lambda node: (_name(node, kept), node.state))
+    return smaller
+
+
+def _largest(graph: Graph, most: int) -> set[tuple[str, str]]:
+    """Return the names and states with most jobs."""
+    count = Counter[tuple[str, str]]()
+    for node in graph.nodes.values():
+        count[(node.name, node.state)] += node.number
+    return {pair for pair, _ in count.most_common(most)}
+
+
+def _name(node: Node, kept: set[tuple[str, str]]) -> str:
+    return node.name if (node.name, node.state) in kept else OTHERS
+
+
+def _fold(graph: Graph, group_of: Callable[[Node], tuple[Hashable, ...]]) -> Graph:
+    first: dict[Hashable, str] = {}
+    of: dict[str, str] = {}
+    nodes: dict[str, Node] = {}
+    for node in graph.nodes.values():
+        group = group_of(node)
+        id = node.id if node.id == graph.root else first.setdefault(group, node.id)
+        of[node.id] = id
+        if id not in nodes:
+            name = group[-2]
+            nodes[id] = replace(node, name=str(name)) if id != graph.root else node
+        else:
+            nodes[id] = replace(nodes[id], number=nodes[id].number + node.number, waits_for=None)
+    edges = Counter[tuple[str, str]]()
+    for edge in graph.edges:
+        edges[(of[edge.parent], of[edge.child])] += edge.number
+    made = tuple(Edge(parent, child, number) for (parent, child), number in edges.items())
+    return Graph(graph.root, nodes, made, graph.is_complete, is_folded=True)
