@@ -1,0 +1,34 @@
+"""What a blocked job waits for, as its row says it; no request."""
+
+from __future__ import annotations
+
+import enum
+
+from jobboard.backends.rows import JobRow
+from jobboard.states import JobState
+
+
+class Wait(str, enum.Enum):
+    """What blocks a job. Parents come first, then a signal, then its lane."""
+
+    PARENTS = "parents"
+    SIGNAL = "signal"
+    LANE = "lane"
+
+
+def wait_of(row: JobRow) -> Wait | None:
+    """Return what blocks a job; None for one that is not blocked."""
+    if row.state is not JobState.BLOCKED or row.ties is None:
+        return None
+    if row.ties.has_parents:
+        return Wait.PARENTS
+    return Wait.SIGNAL if row.ties.signal is not None else Wait.LANE
+
+
+def waits_for(row: JobRow) -> str | None:
+    """Return the same for people: ``parents``, ``signal approved``, ``lane tenant:42``."""
+    wait, ties = wait_of(row), row.ties
+    if wait is None or ties is None:
+        return None
+    names = {Wait.PARENTS: None, Wait.SIGNAL: ties.signal, Wait.LANE: ties.lane}
+    return wait.value if names[wait] is None else f"{wait.value} {names[wait]}"

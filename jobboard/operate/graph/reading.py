@@ -1,0 +1,160 @@
+"""Reads the graph around a job through the edges of the store, in pages, in a number of requests that is bounded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jobboard.backends.edge_rows import EdgePage, EdgeRow, Outcome
+from jobboard.backends.outcomes import outcome_of
+from jobboard.board import client_of
+from jobboard.operate.blocked import waits_for
+from jobboard.operate.graph.layering import layers_of
+from jobboard.operate.graph.model import CANCELLED, GONE, Edge, Graph, Node
+
+if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
+    from jobboard.board import JobBoard
+
+#: How many jobs a graph has at most beside the one that it is read for, and how many edges.
+MAX_JOBS, MAX_EDGES = 10_000, 50_000
+#: How many edges one request reads: those to parents come with their results.
+_CHILDREN, _PARENTS = 500, 100
+#: How many jobs one request reads.
+_ROWS = 100
+
+#: Returns the neighbours of some jobs in one direction.
+Neighbours = Callable[[Sequence[str]], list[str]]
+
+
+def read_graph(board: JobBoard, uuid: str, most: int = MAX_JOBS) -> Graph:
+    """Return the jobs that hang together with one, and how they stand; changes nothing.
+
+    First come those that it waits for, and those that wait for it, over all levels; then those that these lead to,
+    such as other parents of its children. Costs two requests for each job that has parents and children at most.
+
+    :param most: how many jobs at most beside the one itself.
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    reader = _Reader(board, most)
+    reader.add([uuid])
+    reader.walk([uuid], reader.parents_of)
+    reader.walk([uuid], reader.children_of)
+    reader.walk(list(reader.rows), reader.relatives_of)
+    return reader.graph(uuid)
+
+
+def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> tuple[list[JobRow], bool]:
+    """Return the jobs that wait for these, over all levels, parents before children; and whether these are all.
+
+    :param most: how many jobs at most beside these.
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    reader = _Reader(board, most + len(uuids) - 1)
+    reader.add(uuids)
+    reader.walk(uuids, reader.children_of)
+    layers = layers_of(list(reader.rows), list(reader.edges))
+    given = set(uuids)
+    order = [reader.rows[uuid] for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
+    return [row for row in order if row is not None], reader.is_complete
+
+
+class _Reader:
+    """What was read so far.
+
+    :ivar rows: of the jobs, the nearest first; None for a parent that the board remembers no more.
+    :ivar edges: pairs of parent and child, both of which are among the jobs.
+    """
+
+    def __init__(self, board: JobBoard, most: int) -> None:
+        self._client = client_of(board)
+        self._most = most
+        self.rows: dict[str, JobRow | None] = {}
+        self.edges: dict[tuple[str, str], None] = {}
+        self.is_complete = True
+        self._forgotten: dict[str, Node] = {}
+        self._missing_parents = Counter[str]()
+        self._asked: set[str] = set()
+
+    def graph(self, root: str) -> Graph:
+        nodes = {uuid: self._node(uuid, row) for uuid, row in self.rows.items()}
+        return Graph(root, nodes, tuple(Edge(*pair) for pair in self.edges), self.is_complete)
+
+    def _node(self, uuid: str, row: JobRow | None) -> Node:
+        if row is None:
+            return self._forgotten.get(uuid, Node(uuid, "", GONE))
+        state = CANCELLED if outcome_of(row) is Outcome.GONE else row.state.value.lower()
+        return Node(uuid, row.name, state, waits_for=waits_for(row))
+
+    def walk(self, starts: Sequence[str], neighbours: Neighbours) -> None:
+        """Go on from these until there is nobody new."""
+        level, seen = list(starts), set(starts)
+        for _ in range(self._most + 1):
+            level = list(dict.fromkeys(uuid for uuid in neighbours(level) if uuid not in seen))
+            seen.update(level)
+            if not level:
+                break
+
+    def add(self, uuids: Sequence[str]) -> None:
+        """Read jobs, and how many parents each has."""
+        jobs, edges = self._client.backend.jobs, self._client.backend.edges
+        for part in self._client.batches(uuids, _ROWS):
+            self.rows.update(zip(part, self._client.call(jobs.read, part), strict=True))
+            for uuid, counts in zip(part, self._client.call(edges.counts, part), strict=True):
+                self._missing_parents[uuid] += counts.open + counts.done + counts.failed + counts.gone
+
+    def relatives_of(self, uuids: Sequence[str]) -> list[str]:
+        return self.parents_of(uuids) + self.children_of(uuids)
+
+    def parents_of(self, uuids: Sequence[str]) -> list[str]:
+        """Read the edges to the parents of these jobs, if they have any that are not known."""
+        asked = [uuid for uuid in uuids if self._missing_parents[uuid] > 0]
+        edges = self._client.backend.edges
+        return self._take((edge for uuid in asked for edge in self._pages(edges.parents, uuid, _PARENTS)), _parent_of)
+
+    def children_of(self, uuids: Sequence[str]) -> list[str]:
+        """Read the edges to the children of these jobs, if they may have any."""
+        asked = [uuid for uuid in uuids if uuid not in self._asked and _may_have_children(self.rows[uuid])]
+        self._asked.update(asked)
+        edges = self._client.backend.edges
+        return self._take((edge for uuid in asked for edge in self._pages(edges.children, uuid, _CHILDREN)), _child_of)
+
+    def _pages(self, read: Callable[..., EdgePage], uuid: str, size: int) -> Iterator[EdgeRow]:
+        pages = 1 + MAX_EDGES // size
+        for page in self._client.pages([size] * pages, read, uuid):
+            yield from page.edges
+
+    def _take(self, edges: Iterable[EdgeRow], other: Callable[[EdgeRow], str]) -> list[str]:
+        """Keep edges; read the jobs at their other ends, and return them."""
+        met: dict[str, EdgeRow] = {}
+        for edge in edges:
+            pair, uuid = (edge.parent, edge.child), other(edge)
+            is_new = uuid not in self.rows and uuid not in met
+            if (is_new and len(self.rows) + len(met) > self._most) or len(self.edges) >= MAX_EDGES:
+                self.is_complete = False
+                break
+            met[uuid] = edge
+            if pair not in self.edges:
+                self.edges[pair] = None
+                self._missing_parents[edge.child] -= 1
+        self._forgotten.update({uuid: _forgotten(uuid, edge) for uuid, edge in met.items()})
+        self.add([uuid for uuid in met if uuid not in self.rows])
+        return list(met)
+
+
+def _parent_of(edge: EdgeRow) -> str:
+    return edge.parent
+
+
+def _child_of(edge: EdgeRow) -> str:
+    return edge.child
+
+
+def _forgotten(uuid: str, edge: EdgeRow) -> Node:
+    """Return the node of a job that the board remembers no more; that can only be a parent."""
+    return Node(uuid, edge.name, "complete" if edge.outcome is Outcome.DONE else GONE)
+
+
+def _may_have_children(row: JobRow | None) -> bool:
+    return row is None or (row.ties is not None and row.ties.has_children)

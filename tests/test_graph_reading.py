@@ -1,0 +1,168 @@
+"""The graph around a job, as it is read from a board, and the texts that are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from helpers.graphs import end, post_graph
+
+from jobboard import JobBoard, backend
+from jobboard.board import client_of
+from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
+from jobboard.operate.graph.model import Edge, Graph, Node
+from jobboard.operate.graph.reading import jobs_below, read_graph
+
+PIPELINE = {
+    "fetch": [], "resize": ["fetch"], "scan": ["fetch"], "page": ["resize", "scan"], "audit": ["scan"], "else": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+@pytest.mark.parametrize("start", ["fetch", "resize", "scan", "page", "audit"])
+def test_from_each_job_of_a_graph_all_of_it_is_seen_and_nothing_else(board: JobBoard, start: str) -> None:
+    jobs = post_graph(board, PIPELINE)
+    graph = read_graph(board, jobs[start].uuid)
+    assert graph.root == jobs[start].uuid
+    assert next(iter(graph.nodes)) == graph.root
+    assert sorted(node.name for node in graph.nodes.values()) == ["audit", "fetch", "page", "resize", "scan"]
+    names = {job.uuid: name for name, job in jobs.items()}
+    edges = {(names[edge.parent], names[edge.child]) for edge in graph.edges}
+    assert edges == {(parent, child) for child, parents in PIPELINE.items() for parent in parents}
+    assert graph.is_complete
+    assert graph.states() == {"blocked": 4, "unclaimed": 1}
+    assert {node.waits_for for node in graph.nodes.values()} == {None, "parents"}
+
+
+def test_a_job_without_relatives_is_a_graph_of_one(board: JobBoard) -> None:
+    job = board.post("alone")
+    assert read_graph(board, job.uuid) == Graph(job.uuid, {job.uuid: Node(job.uuid, "alone", "unclaimed")})
+
+
+def test_ended_parents_are_shown_as_they_ended_also_when_they_are_forgotten(board: JobBoard) -> None:
+    jobs = post_graph(board, {"done": [], "failed": [], "purged": [], "forgotten": [], "child": PIPELINE_PARENTS})
+    end(board, jobs["done"])
+    board.trash(jobs["failed"], by="me", reason="bad")
+    board.trash(jobs["purged"], by="me", reason="bad")
+    board.purge(jobs["purged"])
+    board.claim(jobs["forgotten"], "worker")
+    client = client_of(board)
+    client.retention = 0.0
+    board.consume(jobs["forgotten"], "worker")
+    graph = read_graph(board, jobs["child"].uuid)
+    states = {node.name: node.state for node in graph.nodes.values()}
+    assert states == {
+        "child": "trashed", "done": "complete", "failed": "trashed", "purged": "gone", "forgotten": "complete",
+    }  # fmt: skip
+
+
+PIPELINE_PARENTS = ["done", "failed", "purged", "forgotten"]
+
+
+def test_a_fan_out_of_ten_thousand_is_read_in_pages(board: JobBoard) -> None:
+    children = {f"part {number}": ["plan"] for number in range(9_998)}
+    jobs = post_graph(board, {"plan": [], **children, "report": list(children)})
+    requests = count_requests(board)
+    graph = read_graph(board, jobs["plan"].uuid)
+    assert (len(graph.nodes), len(graph.edges), graph.is_complete) == (10_000, 19_996, True)
+    asked = len(requests)
+    # A page of 500 children, and a row and a count for each hundred of them; and each child is asked for its own.
+    assert asked <= 9_998 + 20 + 2 * 100 + 10
+    below, is_all = jobs_below(board, [jobs["plan"].uuid])
+    assert (len(below), is_all) == (9_999, True)
+    assert below[-1].name == "report"
+
+
+def test_a_graph_that_is_too_large_is_cut_and_says_so(board: JobBoard) -> None:
+    jobs = post_graph(board, {"plan": [], **{f"part {number}": ["plan"] for number in range(50)}})
+    graph = read_graph(board, jobs["plan"].uuid, most=20)
+    assert (len(graph.nodes), len(graph.edges), graph.is_complete) == (21, 20, False)
+    assert summary_of(graph) == "the nearest 21 jobs, there are more: 20 blocked, 1 unclaimed"
+    below, is_all = jobs_below(board, [jobs["plan"].uuid], most=50)
+    assert (len(below), is_all) == (50, True)
+    below, is_all = jobs_below(board, [jobs["plan"].uuid], most=49)
+    assert (len(below), is_all) == (49, False)
+
+
+def test_a_thousand_levels_are_read(board: JobBoard) -> None:
+    names = [f"step {number}" for number in range(1000)]
+    jobs = post_graph(board, {name: names[number - 1 : number] for number, name in enumerate(names)})
+    graph = read_graph(board, jobs["step 500"].uuid)
+    assert (graph.number, len(graph.edges), graph.is_complete) == (1000, 999, True)
+    below, _ = jobs_below(board, [jobs["step 989"].uuid])
+    assert [row.name for row in below] == names[990:]
+
+
+def count_requests(board: JobBoard) -> list[str]:
+    """Return what will have a line for each request that reads of edges and rows cost."""
+    client, requests = client_of(board), list[str]()
+    call = client.call
+
+    def counted(primitive: object, *arguments: object) -> object:
+        requests.append(getattr(primitive, "__name__", "?"))
+        return call(primitive, *arguments)  # type: ignore[arg-type]
+
+    client.call = counted  # type: ignore[method-assign, assignment]
+    return requests
+
+
+GRAPH = Graph(
+    "b0000000-0000-0000-0000-00000000000b",
+    {
+        each: Node(each, name, state, number, waits)
+        for each, name, state, number, waits in [
+            ("b0000000-0000-0000-0000-00000000000b", "page", "blocked", 1, "parents"),
+            ("a0000000-0000-0000-0000-00000000000a", 'fe"tch\\', "complete", 1, None),
+            ("c0000000-0000-0000-0000-00000000000c", "resize", "trashed", 1200, None),
+        ]
+    },
+    (
+        Edge("a0000000-0000-0000-0000-00000000000a", "b0000000-0000-0000-0000-00000000000b"),
+        Edge("a0000000-0000-0000-0000-00000000000a", "c0000000-0000-0000-0000-00000000000c", 1200),
+        Edge("c0000000-0000-0000-0000-00000000000c", "b0000000-0000-0000-0000-00000000000b", 1200),
+    ),
+    is_folded=True,
+)
+
+
+def test_a_tree_shows_each_job_once_with_what_is_below() -> None:
+    assert list(tree_of(GRAPH)) == [
+        'fe"tch\\ 0000000a  complete',
+        "├─ * page 0000000b  blocked, waits for parents",
+        "└─ 1,200 x resize  trashed",
+        "   └─ * page 0000000b  blocked, waits for parents",
+    ]
+
+
+def test_a_tree_of_many_levels_and_of_a_circle_of_folded_jobs_ends(board: JobBoard) -> None:
+    names = [str(number) for number in range(5000)]
+    nodes = {name: Node(name, name, "complete") for name in names}
+    chain = tuple(Edge(names[number], names[number + 1]) for number in range(4999))
+    assert len(list(tree_of(Graph("0", nodes, chain)))) == 5000
+    circle = Graph("0", {"0": nodes["0"], "1": nodes["1"]}, (Edge("0", "1"), Edge("1", "0"), Edge("1", "1")))
+    assert list(tree_of(circle)) == ["* 0 0  complete", "└─ 1 1  complete", "   └─ * 0 0  complete (see above)"]
+
+
+def test_names_can_not_break_out_of_dot_or_mermaid() -> None:
+    dot, mermaid = "\n".join(dot_of(GRAPH)), "\n".join(mermaid_of(GRAPH))
+    assert 'label="fe\\"tch\\\\ 0000000a\\ncomplete"' in dot
+    assert dot.count("->") == 3
+    assert 'n1["fe#34;tch#92; 0000000a<br>complete"]:::complete' in mermaid
+    assert mermaid.count("-->") == 3
+    assert "n1 -->|1200| n2" in mermaid
+    evil = Graph("a", {"a": Node("a", 'x"]; click a "javascript:1"\n<b>', "claimed")})
+    assert '"' not in "\n".join(mermaid_of(evil)).split('["')[1].split("<br>")[0]
+    assert len(list(mermaid_of(evil))) == 4
+    assert len(list(dot_of(evil))) == 4
+
+
+def test_plain_data_has_all(board: JobBoard) -> None:
+    plain = plain_of(GRAPH)
+    assert plain["jobs"] == 1202
+    assert plain["states"] == {"trashed": 1200, "blocked": 1, "complete": 1}
+    assert (plain["complete"], plain["folded"], len(plain["nodes"]), len(plain["edges"])) == (True, True, 3, 3)
