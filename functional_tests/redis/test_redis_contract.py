@@ -11,7 +11,8 @@ from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarnes
 from servers.redis_rights import USER, allow_least_rights
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
+from jobboard.testing.contract import cases_of
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ sentinel = a_server(RedisSentinel)
 
 
 class TestRedis(Contract):
-    executed_cases = CONTRACT_CASES
+    executed_cases = cases_of(RedisHarness.backend_class.capabilities)
 
     @pytest.fixture
     def harness(self, single: RedisServer) -> Iterator[Harness]:

@@ -8,7 +8,8 @@ import pytest
 from harnesses.sql_harness import MysqlHarness
 from servers.mariadb_servers import MariadbServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
+from jobboard.testing.contract import cases_of
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -20,4 +21,4 @@ def harness(mariadb: MariadbServer) -> Iterator[Harness]:
 
 
 class TestMariadb(Contract):
-    executed_cases = CONTRACT_CASES
+    executed_cases = cases_of(MysqlHarness.backend_class.capabilities)

@@ -8,7 +8,8 @@ import pytest
 from harnesses.sql_harness import PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
+from jobboard.testing.contract import cases_of
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -20,4 +21,4 @@ def harness(postgresql: PostgresqlServer) -> Iterator[Harness]:
 
 
 class TestPostgresql(Contract):
-    executed_cases = CONTRACT_CASES
+    executed_cases = cases_of(PostgresqlHarness.backend_class.capabilities)

@@ -10,14 +10,15 @@ from harnesses.fixtures import a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
+from jobboard.testing.contract import cases_of
 
 single = a_server(ZooKeeperServer)
 ensemble = a_server(ZooKeeperEnsemble)
 
 
 class TestZooKeeper(Contract):
-    executed_cases = CONTRACT_CASES
+    executed_cases = cases_of(ZooKeeperHarness.backend_class.capabilities)
 
     @pytest.fixture
     def harness(self, single: ZooKeeperServer) -> Iterator[Harness]:

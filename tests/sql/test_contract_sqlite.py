@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from helpers.embedded_sqlite import SqliteHarness
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
+from jobboard.testing.contract import cases_of
 
 
 @pytest.fixture(scope="module")
@@ -24,4 +25,4 @@ def harness(directory: Path) -> Iterator[Harness]:
 
 
 class TestSqlite(Contract):
-    executed_cases = CONTRACT_CASES
+    executed_cases = cases_of(SqliteHarness.backend_class.capabilities)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from jobboard.backends.base import Capabilities
 from jobboard.testing.contract.all_schedules import AllSchedulesCases
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
@@ -13,6 +14,7 @@ from jobboard.testing.contract.books import BookCases
 from jobboard.testing.contract.claiming import ClaimingCases
 from jobboard.testing.contract.corruption import CorruptionCases
 from jobboard.testing.contract.delays import DelayCases
+from jobboard.testing.contract.edges import EdgeCases
 from jobboard.testing.contract.ends import (
     AbandonCases,
     CheckpointCases,
@@ -61,10 +63,18 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1139
+CONTRACT_CASES = 1168
+
+#: How many of them need edges.
+EDGE_CASES = 28
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
+
+
+def cases_of(capabilities: Capabilities) -> int:
+    """Return how many cases a store runs that several processes share."""
+    return CONTRACT_CASES if capabilities.edges else CONTRACT_CASES - EDGE_CASES
 
 
 class Counted:
@@ -84,7 +94,7 @@ class Contract(
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
-    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, Counted,
+    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, EdgeCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -49,6 +49,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "release": lambda board, job: board.release(job, reason="its host is gone"),
     "trashed": lambda board, job: list(board.trashed()),
     "run_now": lambda board, job: board.run_now(job),
+    "signal": lambda board, job: board.signal(job, "go"),
     "reprioritize": lambda board, job: board.reprioritize(job, "low"),
     "restore": lambda board, job: board.restore(SOME),
     "purge": lambda board, job: board.purge(SOME),
