@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         InvalidDetails,
         RunAgain,
         RunningJob,
+        StepsChanged,
         Task,
     )
     from jobboard.configuration import connect
@@ -100,6 +101,7 @@ __all__ = [
     "Scheduler",
     "Schedules",
     "StaleBook",
+    "StepsChanged",
     "Task",
     "UnclaimableJob",
     "UnknownBackend",
@@ -112,7 +114,10 @@ __all__ = [
 #: The public names by the module that has them; a module is imported when one of its names is first used.
 _NAMES = {
     "board": "JobBoard",
-    "conductor": "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob Task",
+    "conductor": (
+        "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob StepsChanged "
+        "Task"
+    ),
     "configuration": "connect",
     "converter": "Converter",
     "errors": (

@@ -29,6 +29,7 @@ INTERNAL = {
     "backends.sql.transaction.LongPath": "transaction",
     "backends.sql.transaction.Undone": "transaction",
     "backends.zookeeper.errors.Conflict": "read_modify_write",
+    "conductor.outcome.Suspension": "calling: it ends the run of a handler that sleeps or waits",
     "conductor.typed_details.Misfit": "typed_details, encoded_details",
     "contrib.django.models.Job.DoesNotExist": "Django makes it for every model; this one has no rows to ask for",
     "contrib.django.models.Job.MultipleObjectsReturned": "likewise",

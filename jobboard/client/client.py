@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
 from jobboard.backends.base import READS, Backend, Waiter
+from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import check_roles
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import ItemRequest, RequestGenerator, ThreadGatherer, finish
@@ -327,6 +329,18 @@ class BackendClient:
             unlisten()
 
         return unsubscribe
+
+    def save_step(self, fence: Fence, step: StepRow) -> ClaimAnswer:
+        """Record a step of a claimed job; one request."""
+        return self.call(self.backend.steps.save, fence, step)
+
+    def load_steps(self, uuid: str, first: int, size: int) -> list[StepRow]:
+        """Return up to ``size`` steps of a job in their order, beginning with this number; one request."""
+        return self.call(self.backend.steps.load, uuid, first, size)
+
+    def signals(self, uuid: str) -> list[SignalRow]:
+        """Return the signals that were sent to a job; one request."""
+        return self.call(self.backend.steps.signals, uuid)
 
     def tidy_when_due(self) -> None:
         """Every few seconds one call deletes the records whose retention is over."""

@@ -6,6 +6,7 @@ from jobboard.conductor.handlers import Backoff, Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
+from jobboard.conductor.steps import StepsChanged
 from jobboard.conductor.task import Task
 from jobboard.conductor.typed_details import InvalidDetails
 
@@ -19,6 +20,7 @@ __all__ = [
     "InvalidDetails",
     "RunAgain",
     "RunningJob",
+    "StepsChanged",
     "Task",
     "stop_on_signals",
 ]

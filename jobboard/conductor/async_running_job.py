@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import os
-from collections.abc import Awaitable, Callable, Generator
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.steps import inside_step, is_inside_step
 from jobboard.logbook import LogBook
+from jobboard.types import Seconds
 
 if TYPE_CHECKING:
     from jobboard.aio import AsyncJobBoard
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _MAX_THREADS = 8
 
@@ -78,6 +83,39 @@ class AsyncRunningJob(JobFacts):
         """Write a checkpoint, as :meth:`RunningJob.checkpoint_state` does."""
         return self._begin(lambda: self._job.checkpoint_state(state))
 
+    def step(
+        self, name: str, fn: Callable[P, Awaitable[T]] | Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]:
+        """Call a function once for this job, as :meth:`RunningJob.step` does; a plain one runs in a thread."""
+        return self._begin_task(self._step(name, functools.partial(fn, *args, **kwargs), self._earlier()))
+
+    async def _step(self, name: str, call: Callable[[], Any], earlier: Any) -> Any:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        steps = self._job._steps_now()
+        with steps.alone(name):
+            row = await _in_thread(lambda: steps.begin(name))
+            if row is not None:
+                return steps.result_of(row)
+            began = time.perf_counter()
+            with inside_step():
+                value = call() if inspect.iscoroutinefunction(call) else await asyncio.to_thread(call)
+                if inspect.isawaitable(value):
+                    value = await value
+            return await _in_thread(lambda: steps.save(name, value, time.perf_counter() - began))
+
+    def sleep(self, seconds: Seconds) -> Awaitable[None]:
+        """End the run, and go on here in another one after so many seconds, as :meth:`RunningJob.sleep` does."""
+        return self._begin(lambda: self._job.sleep(seconds))
+
+    def wait_for(self, name: str, timeout: Seconds | None = None) -> Awaitable[Any]:
+        """Return the value of a signal, or end the run until it is sent, as :meth:`RunningJob.wait_for` does."""
+        return self._begin(lambda: self._job.wait_for(name, timeout))
+
+    async def end_with(self, result: Any) -> Any:
+        """Return what the handler has returned, or what its steps make of it."""
+        return await _in_thread(lambda: self._job._steps_now().returned(result))
+
     def complete(self, result: Any = None, *, connection: Any = None, board: Any = None) -> Awaitable[None]:
         """Complete the job, as :meth:`RunningJob.complete` does.
 
@@ -109,8 +147,14 @@ class AsyncRunningJob(JobFacts):
                 await begun
 
     def _begin(self, call: Callable[[], T]) -> Begun[T]:
-        earlier = self._begun[-1]._running if self._begun else None
-        begun = Begun(asyncio.ensure_future(_in_thread(call, earlier)))
+        return self._begin_task(_in_thread(call, self._earlier()))
+
+    def _earlier(self) -> Any:
+        """Return the call after which the next one is made; what a step calls does not wait for that step."""
+        return self._begun[-1]._running if self._begun and not is_inside_step() else None
+
+    def _begin_task(self, call: Coroutine[Any, Any, T]) -> Begun[T]:
+        begun = Begun(asyncio.ensure_future(call))
         self._begun = [*[one for one in self._begun if not one.is_awaited], begun]
         return begun
 
@@ -118,7 +162,7 @@ class AsyncRunningJob(JobFacts):
         return f"<Async{repr(self._job)[1:]}"
 
 
-async def _in_thread(call: Callable[[], T], earlier: Any) -> T:
+async def _in_thread(call: Callable[[], T], earlier: Any = None) -> T:
     if earlier is not None:
         await asyncio.wait([earlier])
     own: Callable[[], T] = functools.partial(copy_context().run, call)

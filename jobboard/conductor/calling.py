@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
+from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.typed_details import check_record, fit_details, is_record
 
 _ADVICE = (
@@ -31,17 +32,38 @@ class TypedCall:
         return self._function(job, details) if self._takes_job else self._function(details)
 
 
-class AsyncCall:
-    """Calls an ``async`` handler with its job as one that never blocks the event loop."""
+class PlainCall:
+    """Calls a handler; a run that sleeps or waits ends so, whatever the handler makes of it."""
 
     def __init__(self, call: Callable[[Any], Any]) -> None:
         self.call = call
 
-    async def __call__(self, job: Any) -> Any:
+    def __call__(self, job: RunningJob) -> Any:
+        try:
+            result = self.call(job)
+        except BaseException as error:
+            if job._steps is None:
+                raise
+            return job._steps.raised(error)
+        return result if job._steps is None else job._steps.returned(result)
+
+
+class AsyncCall:
+    """Calls an ``async`` handler with its job as one that never blocks the event loop; otherwise likewise."""
+
+    def __init__(self, call: Callable[[Any], Any]) -> None:
+        self.call = call
+
+    async def __call__(self, job: RunningJob) -> Any:
         own = AsyncRunningJob(job)
-        result = await self.call(own)
-        await own.finish()
-        return result
+        try:
+            result = await self.call(own)
+            await own.finish()
+        except BaseException as error:
+            if job._steps is None:
+                raise
+            return job._steps.raised(error)
+        return result if job._steps is None else await own.end_with(result)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -60,19 +82,23 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
         actual = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         # Some callables in C have none.
-        return AsyncCall(function) if is_async(function) else function
+        return _call_to_the_end(function, function)
     call = _typed_call(name, function, actual)
     if call is None:
         try:
             actual.bind(None)
         except TypeError as error:
             raise TypeError(f"{_title(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
-    return AsyncCall(call or function) if is_async(function) else call or function
+    return _call_to_the_end(function, call or function)
+
+
+def _call_to_the_end(function: Callable[..., Any], call: Callable[[Any], Any]) -> PlainCall | AsyncCall:
+    return AsyncCall(call) if is_async(function) else PlainCall(call)
 
 
 def details_type_of(call: Callable[[Any], Any]) -> type | None:
     """Return the type that a handler asks for, by what :func:`call_of` returned; None if it takes the job alone."""
-    inner = call.call if isinstance(call, AsyncCall) else call
+    inner = call.call if isinstance(call, AsyncCall | PlainCall) else call
     return inner.kind if isinstance(inner, TypedCall) else None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
-from jobboard.board import JobBoard, client_of
+from jobboard.board import JobBoard, client_of, suspend
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
@@ -20,6 +20,7 @@ from jobboard.conductor.outcome import (
     Returned,
     RunLater,
     Succeeded,
+    Suspended,
     result_that_cannot_travel,
 )
 from jobboard.conductor.slots import Slots
@@ -187,6 +188,9 @@ class Completer:
                 return self._fail(execution, outcome)
             case RunLater(at, after):
                 self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason="runs again", counted=False)
+                return "again"
+            case Suspended(seconds, signal):
+                suspend(self._board, job, self._who, seconds or 0.0, signal, outcome.reason)
                 return "again"
             case Returned(reason):
                 self._board.abandon(job, self._who, reason=reason, counted=False)

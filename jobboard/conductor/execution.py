@@ -10,12 +10,16 @@ from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
 from jobboard import telemetry
-from jobboard.board import JobBoard, lend
+from jobboard.backends.edge_rows import SignalRow, StepRow
+from jobboard.backends.rows import Fence
+from jobboard.board import JobBoard, client_of, lend
+from jobboard.board.claim_errors import loss_of
+from jobboard.client import BackendClient
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
 from jobboard.conductor.running_job import RunningJob
-from jobboard.errors import ClaimLost, UnreadableRecord
+from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
 from jobboard.job import Job, row_of
 from jobboard.logbook import LogBook
 from jobboard.record import Undecodable
@@ -170,6 +174,33 @@ class Execution:
     def report(self, report: dict[str, Any]) -> None:
         self.progress = report
         self._listener.reported(self)
+
+    def load_steps(self, first: int, size: int) -> list[StepRow]:
+        return self._client.load_steps(self.job.uuid, first, size)
+
+    def save_step(self, step: StepRow, seconds: float) -> None:
+        client, snapshot = self._client, self.snapshot
+        if len(step.result) > client.largest_details:
+            what = f"the result of the step {step.name!r}"
+            raise InvalidPosting(
+                f"{what} is {len(step.result)} bytes once encoded; at most {client.largest_details} are allowed. "
+                "Store large data elsewhere and return a reference to it",
+                path=what,
+            )
+        fence = Fence(snapshot.uuid, snapshot.owner, snapshot.token)
+        error = loss_of(fence, client.save_step(fence, step))
+        if error is not None:
+            self._listener.lost(self)
+            raise error
+        if telemetry.is_on():
+            telemetry.emit("stepped", snapshot, step.name, seconds)
+
+    def signals(self) -> list[SignalRow]:
+        return self._client.signals(self.job.uuid)
+
+    @property
+    def _client(self) -> BackendClient:
+        return client_of(cast(JobBoard, self.job.board))
 
     def load_book(self, uuid: str) -> LogBook:
         return self.board.load_book(uuid)

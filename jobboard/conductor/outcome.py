@@ -91,7 +91,30 @@ class Dropped:
     """The claim is lost: nothing is sent to the board."""
 
 
-Outcome = Succeeded | Failed | RunLater | Returned | Dropped
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The handler sleeps for so many seconds, or waits for a signal: for so many seconds, or (None) without an end."""
+
+    seconds: float | None
+    signal: str | None
+
+    @property
+    def reason(self) -> str:
+        """What the job's history says."""
+        return (
+            f"it sleeps for {self.seconds:g} s" if self.signal is None else f"it waits for the signal {self.signal!r}"
+        )
+
+
+Outcome = Succeeded | Failed | RunLater | Returned | Dropped | Suspended
+
+
+class Suspension(BaseException):
+    """Ends the run of a handler that sleeps or waits; no error, so that ``except Exception`` lets it pass."""
+
+    def __init__(self, outcome: Suspended) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 def outcome_of_call(function: Callable[[], Any]) -> Outcome:
@@ -131,6 +154,8 @@ def outcome_of_result(result: Any) -> Outcome:
     try:
         if isinstance(result, RunAgain):
             return _run_later(result)
+        if isinstance(result, Suspended):
+            return result
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
         return Succeeded(plain_copy("result", result))

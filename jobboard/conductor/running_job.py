@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
+from jobboard.conductor.steps import StepContext, Steps
 from jobboard.job import check_not_elsewhere
 from jobboard.logbook import LogBook
+from jobboard.types import Seconds
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MAX_PROGRESS_TEXT = 500
 _UNWRITTEN = object()
 
 
-class JobContext(Protocol):
+class JobContext(StepContext, Protocol):
     """What a running job asks of its conductor.
 
     Nothing that lives on after the handler refers to the running job: it refers to its context, and what is part of a
     circle of references, such as the details of every job, stays in memory until a full garbage collection.
     """
 
-    lost: bool
     cancelled: bool
 
     @property
@@ -42,6 +48,8 @@ class RunningJob(JobFacts):
         self._snapshot = snapshot
         self._context = context
         self._checkpoint: Any = _UNWRITTEN
+        #: Made when the handler asks for its first step.
+        self._steps: Steps | None = None
 
     @property
     def lost(self) -> bool:
@@ -78,6 +86,59 @@ class RunningJob(JobFacts):
         """
         self._context.checkpoint(state)
         self._checkpoint = state
+
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function once for this job, however often its handler runs: later runs get what it returned.
+
+        Its result is durable, under the job's claim, before this returns. If the process dies after the effect of the
+        function and before that, the next run calls it again. What it raises is raised here, and not recorded.
+
+        :param name: of the step; a handler must ask for its recorded steps by their names and in their order.
+        :param fn: a plain function; ``args`` and ``kwargs``: its arguments.
+        :returns: what the function returned, as the board gives it back: tuples as lists, datetimes as UTC.
+        :raises StepsChanged: another step is recorded in its place; nothing was called, and the job goes to the trash.
+        :raises ClaimLost: the claim does not hold; nothing was written.
+        :raises InvalidPosting: the result can't be stored; names the step.
+        :raises BoardUnavailable: the store did not answer.
+        :raises RuntimeError: another step of the job runs.
+        """
+        if inspect.iscoroutinefunction(fn):
+            raise TypeError(f"the function of the step {name!r} is async; only an async handler can await it")
+        return self._steps_now().run(name, lambda: fn(*args, **kwargs))  # type: ignore[no-any-return]
+
+    def sleep(self, seconds: Seconds) -> None:
+        """End the run, and go on here in another one after so many seconds, by the store's clock.
+
+        Meanwhile the job holds no slot, thread or claim, and no attempt is counted. The sleep is a step: later runs
+        don't sleep again. What ends the run passes ``except Exception``.
+
+        :param seconds: 0 or more; a number, or a timedelta.
+        :raises StepsChanged: another step is recorded in its place.
+        :raises ClaimLost: the claim does not hold.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        self._steps_now().sleep(seconds)
+
+    def wait_for(self, name: str, timeout: Seconds | None = None) -> Any:
+        """Return the value of a signal that is sent to the job; end the run until it is, and go on here.
+
+        Meanwhile the job is BLOCKED, and holds no slot, thread or claim; no attempt is counted. A signal that was sent
+        before is there at once. What the wait brought is a step: later runs get the same.
+
+        :param name: the signal's, at most 246 bytes.
+        :param timeout: seconds, by the store's clock, after which it is waited for no longer; None: no limit.
+        :returns: the ``value`` that was given to :meth:`JobBoard.signal`.
+        :raises TimeoutError: it was not there in time.
+        :raises StepsChanged: another step is recorded in its place.
+        :raises ClaimLost: the claim does not hold.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        return self._steps_now().wait_for(name, timeout)
+
+    def _steps_now(self) -> Steps:
+        if self._steps is None:
+            self._steps = Steps(self._snapshot, self._context)
+        return self._steps
 
     def complete(self, result: Any = None, *, connection: Any = None, board: JobBoard | None = None) -> Any:
         """Complete the job from within its handler, so that its end is part of a transaction of the handler's.

@@ -75,6 +75,15 @@ class Recorder:
         :param seconds: how long the handler ran; 0 if it never began.
         """
 
+    def stepped(self, job: RunningJob, step: str, seconds: float) -> None:
+        """A step of a job was recorded; those of the library begin with a colon, such as ``:sleep``.
+
+        :param seconds: how long the step's function ran; 0 for a sleep or a wait.
+        """
+
+    def signalled(self, board: str, signal: str, outcome: str) -> None:
+        """A signal was sent to a job. ``outcome``: ``sent``, ``repeated`` (it was sent before) or ``missing``."""
+
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
         """A schedule's step was taken: it posted this many jobs; ``late``: seconds after the step was due."""
 

@@ -16,13 +16,15 @@ from jobboard.board import JobBoard, client_of, lend
 from jobboard.conductor import Handlers
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, outcome_of_call
+from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, Suspended, outcome_of_call
 from jobboard.conductor.slots import Slots
 from jobboard.errors import InvalidPosting, NotFound, UnclaimableJob
 from jobboard.heartbeat import worker_id
 from jobboard.job import Job, Posting
 from jobboard.schedules.firing import Firing
+from jobboard.states import JobState
 from jobboard.testing.checks import check_board
+from jobboard.testing.clock import clock_of
 from jobboard.validation import check_count, check_names
 
 #: A schedule posts what it owes in this many rounds at most; each posts up to 100 fire times of it.
@@ -40,6 +42,10 @@ def run_due(
     was asked for are no failures. An ``async`` handler gets an event loop of its own. Claims don't expire meanwhile,
     and a handler's ``timeout`` does not count.
 
+    When nothing is left but jobs that it has run and that sleep (``job.sleep``), the clock of a board in memory is
+    moved on to the moment at which the first one wakes. Jobs that wait for a signal stay on the board: send it, or move
+    the clock past the time limit, and call this again.
+
     :param board: connected; in memory, or on any other store.
     :param names: run only jobs of these names; None: of all that have a handler.
     :param limit: how many jobs may run.
@@ -54,6 +60,8 @@ def run_due(
     ran: list[Job] = []
     while len(ran) < count:
         jobs = board.claim_next(runner.who, wanted, 1, math.inf) if wanted else []
+        if not jobs and runner.walk_through_sleep():
+            continue
         if not jobs:
             return ran
         ran += jobs
@@ -125,6 +133,8 @@ class _Runner:
         self._board = board
         self._handlers = handlers
         self._ends = Completer(board, self.who, Slots(1), lambda executions: None, lambda: None)
+        #: The uuids of the jobs that sleep.
+        self._sleeping: set[str] = set()
 
     def claim_and_run(self, job: Job) -> None:
         if job.name not in self._handlers.names:
@@ -145,11 +155,24 @@ class _Runner:
         self._ends.end(execution)
         # The size of a result is known only here.
         outcome = execution.outcome
+        if isinstance(outcome, Suspended) and outcome.signal is None:
+            self._sleeping.add(job.uuid)
         if raised and isinstance(outcome, (Failed, Dropped)):
             raise raised[0]
         if isinstance(outcome, Failed):
             kind = InvalidPosting if outcome.final else RuntimeError
             raise kind(f"job {job.name!r}: {outcome.reason}")
+
+    def walk_through_sleep(self) -> bool:
+        """Move the clock of a board in memory to the moment at which the first job wakes; False if none sleeps."""
+        rows = client_of(self._board).call(client_of(self._board).backend.jobs.read, list(self._sleeping))
+        self._sleeping = {row.uuid for row in rows if row is not None and row.state is JobState.DELAYED}
+        moments = [row.run_at for row in rows if row is not None and row.uuid in self._sleeping]
+        if not self._sleeping or self._board.store != "memory":
+            return False
+        clock = clock_of(self._board)
+        clock.move(max(0.0, min(at for at in moments if at is not None) - clock()))
+        return True
 
     def _decide(self, execution: Execution, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and self._is_cancelled(execution):

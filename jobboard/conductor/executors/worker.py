@@ -15,6 +15,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.board import JobBoard
 from jobboard.conductor.calling import FreshContexts, call_of
 from jobboard.conductor.job_facts import JobSnapshot
@@ -177,6 +178,17 @@ class WorkerExecution:
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()
         self._worker.send_for(self, "report", report)
+
+    def load_steps(self, first: int, size: int) -> list[StepRow]:
+        rows: list[StepRow] = self._ask("load_steps", (first, size))
+        return rows
+
+    def save_step(self, step: StepRow, seconds: float) -> None:
+        self._ask("save_step", (step, seconds))
+
+    def signals(self) -> list[SignalRow]:
+        rows: list[SignalRow] = self._ask("signals", None)
+        return rows
 
     def load_book(self, uuid: str) -> LogBook:
         book: LogBook = self._ask("load_book", uuid)

@@ -201,6 +201,9 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
         "checkpoint": execution.checkpoint,
         "complete": lambda result: execution.complete(result, None, None),
         "completing": lambda _: execution.expect_end(),
+        "load_steps": lambda asked: execution.load_steps(*asked),
+        "save_step": lambda done: execution.save_step(*done),
+        "signals": lambda _: execution.signals(),
         "load_book": execution.load_book,
         "save_book": execution.save_book,
     }
