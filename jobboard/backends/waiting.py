@@ -78,6 +78,12 @@ def miss(row: JobRow, now: float) -> Transition[None]:
     return trashed_with(row, (), now, None, trashed(row, now, None, None))
 
 
+def let_begin_late(row: JobRow, now: float) -> None:
+    """Let a job that an operator restores begin although its moment for that is over: it would be set aside again."""
+    if row.ties is not None and row.ties.start_by is not None and row.ties.start_by <= now:
+        row.ties = replace(row.ties, start_by=None)
+
+
 def wait_for_signal(
     row: JobRow, name: str, now: float, limit: LaneLimit, until: float | None, has_signal: bool
 ) -> None:

@@ -8,9 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobboard.events import EventKind
+from jobboard.job import row_of
+from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import name_is_full, why_blocked
+from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
 from jobboard.states import JobState
 
@@ -40,8 +43,9 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``lane_paused``, ``lane_full``, ``lane_rate``,
-    ``blocked``, ``no_conductor``, ``quiet``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``.
+    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``parent_failed``, ``parents``, ``graph``,
+    ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``,
+    ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -53,14 +57,15 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
 
 def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
-    record = job.record
+    record, row = job.record, row_of(job)
     entities = board.entities()
     handling = [entity for entity in entities if entity.alive and handles(entity, job.name)]
     able = [entity for entity in handling if not is_quiet(entity)]
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
         reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
-    if record.state is JobState.BLOCKED and job.lane is not None:
+    reasons += [Reason(kind, text) for kind, text in why_waiting(board, row)]
+    if wait_of(row) is Wait.LANE and job.lane is not None:
         names = {name for entity in entities if entity.alive and not is_quiet(entity) for name in names_of(entity)}
         reasons += [Reason(kind, text) for kind, text in why_blocked(board, job.lane, names)]
     reasons += _why_unhandled(able, job) if able or not handling else [_why_quiet(handling, job)]
@@ -69,7 +74,7 @@ def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     reasons += _why_failed(job)
     if all(reason.kind == "failed_before" for reason in reasons):
         reasons.append(Reason("next", "Nothing holds it back: it is the next for a conductor with a free slot."))
-    return reasons
+    return [*reasons, *(Reason(kind, text) for kind, text in why_in_time(row.ties, row.token))]
 
 
 def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:

@@ -1,0 +1,121 @@
+"""What a job waits for, and the steps and signals that it has: read in a few requests, for people and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobboard.backends.edge_rows import EdgeCounts, SignalRow, StepRow
+from jobboard.board import client_of
+from jobboard.job import row_of
+from jobboard.operate.blocked import waits_for
+from jobboard.validation import moment
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
+
+#: How many steps of a job are read, the first ones, and how many by a request.
+MAX_STEPS, _PAGE = 2000, 500
+
+
+@dataclass(frozen=True, slots=True)
+class FanIn:
+    """How many parents a job has, and how they stand; ``gone`` were cancelled or purged."""
+
+    done: int
+    failed: int
+    gone: int
+    total: int
+
+    def __str__(self) -> str:
+        """Say it: ``7,312 of 10,000, 3 failed``."""
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        gone = f", {self.gone:,} cancelled or purged" if self.gone else ""
+        return f"{self.done:,} of {self.total:,}{failed}{gone}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What is known of one job beside its record.
+
+    :ivar waits_for: what blocks it: ``parents``, ``signal approved``, ``lane tenant:42``; None if nothing does.
+    :ivar parents: None if it has none. :ivar has_children: whether a job was ever posted that waits for it.
+    :ivar steps: the first :data:`MAX_STEPS`; ``has_more_steps``: whether there are more.
+    :ivar signals: those that were sent to it, the first one first.
+    """
+
+    waits_for: str | None = None
+    parents: FanIn | None = None
+    has_children: bool = False
+    steps: tuple[StepRow, ...] = ()
+    has_more_steps: bool = False
+    signals: tuple[SignalRow, ...] = ()
+
+    @property
+    def has_relatives(self) -> bool:
+        """Whether its graph has more jobs than itself."""
+        return self.parents is not None or self.has_children
+
+
+def flow_of(board: JobBoard, job: Job) -> Flow:
+    """Return what a job waits for, and what it has done so far.
+
+    Three requests, and one for each 500 steps up to :data:`MAX_STEPS`; none on a store that keeps no dependencies.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    client, row = client_of(board), row_of(job)
+    if not board.capabilities.edges:
+        return Flow(waits_for(row))
+    steps, has_more = _read_steps(board, job.uuid)
+    signals = client.call(client.backend.steps.signals, job.uuid)
+    return Flow(
+        waits_for(row),
+        fan_in_of(client.call(client.backend.edges.counts, [job.uuid])[0]),
+        row.ties is not None and row.ties.has_children,
+        tuple(steps),
+        has_more,
+        tuple(sorted(signals, key=lambda signal: signal.at)),
+    )
+
+
+def fan_in_of(counts: EdgeCounts) -> FanIn | None:
+    """Return the numbers of a job's parents; None if it has none."""
+    total = counts.open + counts.done + counts.failed + counts.gone
+    return FanIn(counts.done, counts.failed, counts.gone, total) if total else None
+
+
+def _read_steps(board: JobBoard, uuid: str) -> tuple[list[StepRow], bool]:
+    client, steps = client_of(board), list[StepRow]()
+    for first in range(0, MAX_STEPS, _PAGE):
+        page = client.call(client.backend.steps.load, uuid, first, _PAGE)
+        steps += page
+        if len(page) < _PAGE:
+            return steps, False
+    return steps, bool(client.call(client.backend.steps.load, uuid, MAX_STEPS, 1))
+
+
+def flow_view(flow: Flow) -> dict[str, Any]:
+    """Return it as plain data, without what steps have returned, and what signals have brought."""
+    parents = flow.parents
+    return {
+        "waits_for": flow.waits_for,
+        "parents": parents and {
+            "total": parents.total, "done": parents.done, "failed": parents.failed, "gone": parents.gone,
+        },
+        "steps": [{"number": step.number, "name": step.name, "at": moment(step.at)} for step in flow.steps],
+        "signals": [{"name": signal.name, "at": moment(signal.at)} for signal in flow.signals],
+    }  # fmt: skip
+
+
+def timeline_of(flow: Flow) -> list[dict[str, Any]]:
+    """Return the steps and the signals in the order in which they came, each with the seconds since the one before."""
+    lines = [(step.at, "step", f"{step.number + 1}. {step.name}") for step in flow.steps]
+    lines += [(signal.at, "signal", signal.name) for signal in flow.signals]
+    lines.sort(key=lambda line: line[0])
+    before = [None, *(at for at, _, _ in lines)]
+    return [
+        {"at": moment(at), "what": what, "name": name, "after": None if last is None else max(0.0, at - last)}
+        for (at, what, name), last in zip(lines, before, strict=False)
+    ]

@@ -1,0 +1,125 @@
+"""Why a job waits for its parents or a signal: which of them, what failed, and the command that mends it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome
+from jobboard.backends.rows import JobRow, Ties
+from jobboard.board import client_of
+from jobboard.operate.blocked import Wait, wait_of, waits_for
+from jobboard.operate.durations import duration
+from jobboard.operate.flow import fan_in_of
+from jobboard.states import JobState
+from jobboard.text import in_one_line
+from jobboard.validation import moment
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+
+#: How many parents of each kind are named.
+MAX_NAMED = 5
+#: How many edges are read to find them, and how many by a request.
+_MAX_EDGES, _PAGE = 10_000, 100
+
+
+def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+    """Yield why a job waits for others, or for a signal: a kind, and a sentence; nothing if it does not.
+
+    Kinds: ``parent_failed``, ``parents``, ``graph``, ``signal``. Three requests, and one for each 100 parents that
+    have ended well; 103 at most.
+    """
+    if row.ties is None:
+        return
+    if row.ties.has_parents and row.state in (JobState.BLOCKED, JobState.DELAYED):
+        yield from _why_parents(board, row)
+    elif wait_of(row) is Wait.SIGNAL and row.ties.signal is not None:
+        yield "signal", _signal(board, row, row.ties.signal)
+
+
+def why_in_time(ties: Ties | None, token: int) -> Iterator[tuple[str, str]]:
+    """Yield until when a job that was never claimed has to begin, if somebody said so; the kind is ``start_by``."""
+    if ties is not None and ties.start_by is not None and token == 0:
+        yield "start_by", f"If it has not begun by {_when(ties.start_by)}, it goes to the trash."
+
+
+def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+    client = client_of(board)
+    counts = client.call(client.backend.edges.counts, [row.uuid])[0]
+    fan_in = fan_in_of(counts)
+    named = _find(board, row.uuid, counts) if counts.open or counts.failed else []
+    rows = dict(zip([edge.parent for edge in named], _read(board, named), strict=True))
+    failed = [edge for edge in named if edge.outcome is Outcome.FAILED]
+    for edge in failed:
+        yield "parent_failed", _failed(edge, rows[edge.parent])
+    if counts.failed > len(failed) > 0:
+        yield "parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash."
+    if counts.open:
+        texts = [_open(edge, rows[edge.parent]) for edge in named if edge.outcome is Outcome.OPEN]
+        texts += [f"and {counts.open - len(texts):,} more"] if counts.open > len(texts) > 0 else []
+        which = f": {', '.join(texts)}" if texts else ""
+        yield "parents", f"It waits for {counts.open:,} of its parents (done: {fan_in}){which}."
+    elif not counts.failed:
+        yield "graph", _incomplete(counts)
+
+
+def _incomplete(counts: EdgeCounts) -> str:
+    ended = "All of its parents have ended. " if counts.done or counts.gone else ""
+    return (
+        f"{ended}Its graph is not complete yet, or the board is about to let it go on. If the client that posts the "
+        "graph has died, the board takes its jobs off a minute after the last part."
+    )
+
+
+def _find(board: JobBoard, uuid: str, counts: EdgeCounts) -> list[EdgeRow]:
+    """Return the first parents that have not ended, and the first that failed."""
+    client, found = client_of(board), list[EdgeRow]()
+    left = {Outcome.OPEN: min(MAX_NAMED, counts.open), Outcome.FAILED: min(MAX_NAMED, counts.failed)}
+    pages = [_PAGE] * (_MAX_EDGES // _PAGE)
+    for page in client.pages(pages, client.backend.edges.parents, uuid):
+        for edge in page.edges:
+            if left.get(edge.outcome, 0):
+                left[edge.outcome] -= 1
+                found.append(edge)
+        if not any(left.values()):
+            break
+    return found
+
+
+def _read(board: JobBoard, edges: Sequence[EdgeRow]) -> list[JobRow | None]:
+    client = client_of(board)
+    return client.call(client.backend.jobs.read, [edge.parent for edge in edges]) if edges else []
+
+
+def _failed(edge: EdgeRow, row: JobRow | None) -> str:
+    reason = in_one_line(row.reason or "no reason was given") if row is not None else "it was purged since"
+    return (
+        f"Its parent {edge.parent} ({edge.name}) is in the trash: {reason}. Once the cause is mended, bring it back "
+        f"with: jobboard restore {edge.parent}"
+    )
+
+
+def _open(edge: EdgeRow, row: JobRow | None) -> str:
+    which = f"job {edge.parent} ({edge.name or (row.name if row else '')})"
+    if row is None:
+        return f"{which} has ended"
+    if row.state is JobState.CLAIMED:
+        return f"{which} is claimed by {row.owner}"
+    if row.state is JobState.DELAYED and row.run_at is not None:
+        return f"{which} is delayed until {_when(row.run_at)}"
+    waits = waits_for(row)
+    return f"{which} waits for its {waits}" if waits else f"{which} is {row.state.value.lower()}"
+
+
+def _signal(board: JobBoard, row: JobRow, signal: str) -> str:
+    client = client_of(board)
+    since = duration(max(0.0, client.call(client.backend.now) - row.place))
+    until = "" if row.run_at is None else f" (until {_when(row.run_at)})"
+    command = f"jobboard signal {row.uuid} {shlex.quote(signal)}"
+    return f"It waits for the signal {signal} since {since}{until}. Send it with: {command}"
+
+
+def _when(seconds: float) -> str:
+    return f"{moment(seconds):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,180 @@
+"""Why a job waits for its parents or for a signal, and what names the one that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from helpers.graphs import end, post_graph
+
+from jobboard import Entity, Job, JobBoard, JobState, Posting, backend
+from jobboard.backends.rows import Abandonment, Fence
+from jobboard.board import client_of
+from jobboard.operate.flow import flow_of, flow_view, timeline_of
+from jobboard.operate.why import why
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        board.register_entity(Entity("conductor", "worker", {"names": ["a", "b", "child"], "concurrency": 2}))
+        yield board
+
+
+def reasons(job: Job) -> dict[str, str]:
+    board = job.board
+    assert isinstance(board, JobBoard)
+    return {reason.kind: reason.text for reason in why(board, board.get(job.uuid))}
+
+
+def wait_for_signal(board: JobBoard, job: Job, name: str, timeout: float = 0.0) -> None:
+    """End a claim until a signal is sent, as a durable handler does."""
+    token = board.claim(job, "worker")
+    client = client_of(board)
+    wish = Abandonment(Fence(job.uuid, "worker", token), delay=timeout, counted=False, signal=name)
+    client.call(client.backend.jobs.abandon, [wish])
+
+
+def test_a_child_names_the_parents_that_it_waits_for(board: JobBoard) -> None:
+    jobs = post_graph(board, {"a": [], "b": [], "c": ["a"], "child": ["a", "b", "c"]})
+    board.claim(jobs["a"], "w1")
+    found = reasons(jobs["child"])
+    assert list(found) == ["parents"]
+    assert found["parents"].startswith("It waits for 3 of its parents (done: 0 of 3): ")
+    assert f"job {jobs['a'].uuid} (a) is claimed by w1" in found["parents"]
+    assert f"job {jobs['b'].uuid} (b) is unclaimed" in found["parents"]
+    assert f"job {jobs['c'].uuid} (c) waits for its parents" in found["parents"]
+    board.consume(jobs["a"], "w1")
+    assert "It waits for 2 of its parents (done: 1 of 3)" in reasons(jobs["child"])["parents"]
+    end(board, jobs["b"])
+    end(board, jobs["c"])
+    assert list(reasons(jobs["child"])) == ["next"]
+
+
+def test_of_many_parents_some_are_named_and_the_rest_is_counted(board: JobBoard) -> None:
+    jobs = post_graph(board, {**{f"p{number}": [] for number in range(250)}, "child": [f"p{n}" for n in range(250)]})
+    parents = list(jobs.values())[:-1]
+    for job in parents[:10]:
+        end(board, job)
+    for job in parents[240:248]:
+        board.trash(job, reason="bad")
+    found = [reason for reason in why(board, board.get(jobs["child"].uuid)) if reason.kind.startswith("parent")]
+    assert [reason.kind for reason in found] == ["parent_failed"] * 6 + ["parents"]
+    assert "3 more of its parents are in the trash" in found[5].text
+    assert found[6].text.startswith("It waits for 232 of its parents (done: 10 of 250, 8 failed): ")
+    assert found[6].text.endswith(", and 227 more.")
+    flow = flow_of(board, board.get(jobs["child"].uuid))
+    assert str(flow.parents) == "10 of 250, 8 failed"
+
+
+def test_a_failed_parent_is_named_with_its_reason_and_the_command_that_mends_it(board: JobBoard) -> None:
+    jobs = post_graph(board, {"a": [], "child": ["a"]})
+    board.trash(jobs["a"], reason="disk\nfull")
+    found = reasons(jobs["child"])
+    assert list(found) == ["parent_failed"]
+    assert f"Its parent {jobs['a'].uuid} (a) is in the trash: disk" in found["parent_failed"]
+    assert found["parent_failed"].endswith(f"jobboard restore {jobs['a'].uuid}")
+    board.restore(jobs["a"])
+    assert list(reasons(jobs["child"])) == ["parents"]
+
+
+def test_a_child_in_the_trash_says_which_parent_is_gone(board: JobBoard) -> None:
+    jobs = post_graph(board, {"a": [], "child": ["a"]})
+    board.cancel(jobs["a"])
+    assert f"its parent {jobs['a'].uuid} was cancelled or purged" in reasons(jobs["child"])["trashed"]
+
+
+def test_a_delayed_child_says_both(board: JobBoard) -> None:
+    parent = board.post("a")
+    child = board.post("child", after=[parent], delay=1000)
+    assert list(reasons(child)) == ["delayed", "parents"]
+
+
+def test_a_graph_that_is_not_complete_is_told(board: JobBoard) -> None:
+    client = client_of(board)
+    job = board.post("child", after=[board.post("a")])
+    (new,) = [client.call(client.backend.jobs.read, [job.uuid])[0]]
+    assert new is not None
+    from jobboard.backends.rows import NewJob, Ties
+    from jobboard.payload import EMPTY_PAYLOAD
+
+    part = NewJob(
+        job.uuid[:-1] + ("0" if job.uuid[-1] != "0" else "1"), "child", 2, EMPTY_PAYLOAD, ties=Ties(), graph="g"
+    )
+    client.call(client.backend.jobs.post, [part])
+    found = reasons(board.get(part.uuid))
+    assert list(found) == ["graph"]
+    assert "not complete yet" in found["graph"]
+
+
+def test_a_wait_for_a_signal_says_since_when_until_when_and_what_sends_it(board: JobBoard) -> None:
+    first, second = board.post("a"), board.post("a")
+    wait_for_signal(board, first, "approved by ann")
+    wait_for_signal(board, second, "approved", timeout=86_400)
+    found = reasons(first)
+    assert list(found) == ["signal"]
+    assert found["signal"].startswith("It waits for the signal approved by ann since ")
+    assert found["signal"].endswith(f"jobboard signal {first.uuid} 'approved by ann'")
+    assert "(until 20" in reasons(second)["signal"]
+    assert "until" not in found["signal"]
+    assert flow_of(board, board.get(first.uuid)).waits_for == "signal approved by ann"
+    board.signal(first, "approved by ann")
+    assert list(reasons(first))[-1] == "next"
+
+
+def test_a_lane_is_named_only_once_the_parents_have_ended(board: JobBoard) -> None:
+    board.limits.set(lane="tenant:1", running=1)
+    parent = board.post("a")
+    child = board.post("child", after=[parent], lane="tenant:1")
+    board.claim(board.post("b", lane="tenant:1"), "w1")
+    assert list(reasons(child)) == ["parents"]
+    end(board, parent)
+    assert list(reasons(child)) == ["lane_full"]
+
+
+def test_a_job_says_by_when_it_has_to_begin_and_that_it_missed_that(board: JobBoard) -> None:
+    late = board.post("a", start_by=datetime.now(UTC) + timedelta(hours=1))
+    assert list(reasons(late)) == ["next", "start_by"]
+    board.claim(late, "w1")
+    board.abandon(late, "w1")
+    assert "start_by" not in reasons(late)
+    missed = board.post("a", start_by=datetime.now(UTC) + timedelta(milliseconds=20))
+    eventually(lambda: board.get(missed.uuid).record.state is JobState.TRASHED)
+    assert "it had not begun by the moment that start_by gives" in reasons(missed)["trashed"]
+    board.restore(missed)
+    assert list(reasons(missed)) == ["behind", "failed_before"]
+    assert board.get(missed.uuid).record.state is JobState.UNCLAIMED
+
+
+def test_steps_and_signals_are_one_timeline(board: JobBoard) -> None:
+    from jobboard.backends.edge_rows import StepRow
+
+    job = board.post("a")
+    token = board.claim(job, "w1")
+    client, fence = client_of(board), Fence(job.uuid, "w1", token)
+    client.call(client.backend.steps.save, fence, StepRow(0, "charge", b"\x01"))
+    board.signal(job, "approved", {"by": "ann"})
+    client.call(client.backend.steps.save, fence, StepRow(1, "ship", b"\x02"))
+    flow = flow_of(board, board.get(job.uuid))
+    lines = timeline_of(flow)
+    assert [(line["what"], line["name"]) for line in lines] == [
+        ("step", "1. charge"),
+        ("signal", "approved"),
+        ("step", "2. ship"),
+    ]
+    assert lines[0]["after"] is None
+    assert all(line["after"] >= 0 for line in lines[1:])
+    view = flow_view(flow)
+    assert [step["name"] for step in view["steps"]] == ["charge", "ship"]
+    assert [signal["name"] for signal in view["signals"]] == ["approved"]
+    assert view["parents"] is None
+
+
+def test_a_plain_job_has_none_of_it(board: JobBoard) -> None:
+    (job,) = board.post_many([Posting("a")])
+    flow = flow_of(board, job)
+    assert flow_view(flow) == {"waits_for": None, "parents": None, "steps": [], "signals": []}
+    assert not flow.has_relatives
+    assert timeline_of(flow) == []
