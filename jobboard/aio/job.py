@@ -10,7 +10,7 @@ import anyio
 
 from jobboard.aio.pending import current_notify
 from jobboard.aio.threads import Threads
-from jobboard.aio.wrapper import AsyncProperty, AsyncWrapper, as_coroutine
+from jobboard.aio.wrapper import AsyncProperty, AsyncWrapper, as_async_iterator, as_coroutine
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import JobRow
 from jobboard.client.gathering import ItemRequest, RequestGenerator
@@ -86,6 +86,11 @@ class AsyncJob(JobHandle, AsyncWrapper):
     history = AsyncProperty[tuple[HistoryEntry, ...]]()
     cancelled = AsyncProperty[bool]()
     book = AsyncProperty[LogBook | None]()
+
+    parents = as_async_iterator(Job.parents)
+    children = as_async_iterator(Job.children)
+    steps = as_async_iterator(Job.steps)
+    signals = as_coroutine(Job.signals)
 
     expires_in = as_coroutine(Job.expires_in)
     extend_expiry = as_coroutine(Job.extend_expiry)
