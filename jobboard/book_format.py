@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 
-from jobboard.backends.rows import BookRow
+from jobboard.backends.book_rows import BookRow
 from jobboard.codec import decode, encode, pack
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting

@@ -10,7 +10,7 @@ from helpers.command_line import Run, as_json
 from helpers.conducting import conducting
 
 from jobboard import BoardUnavailable, Conductor, Entity, Handlers, JobBoard, JobState, Posting, StaleBook, fetch
-from jobboard.backends.rows import BookSave
+from jobboard.backends.book_rows import BookSave
 from jobboard.board import client_of
 from jobboard.operate.overview import overview
 from jobboard.operate.why import why

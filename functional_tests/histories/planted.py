@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends.base import Backend
+from jobboard.backends.book_rows import BookSave
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.rows import (
     Abandonment,
-    BookSave,
     ClaimAnswer,
     ClaimRequest,
     Consumption,

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import replace as replace_fields
 from typing import TypeVar
 
 from jobboard.backends import waiting
@@ -62,11 +61,11 @@ from jobboard.backends.rows import (
     Lost,
     NewJob,
     PostOutcome,
-    Ties,
     Trashing,
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.ties import ties_after, ties_of
 from jobboard.backends.transition import Note, Resolve, Transition
 from jobboard.events import EventKind
 from jobboard.states import LIVE
@@ -143,16 +142,6 @@ def draft(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     return row
 
 
-def ties_of(new: NewJob, now: float) -> Ties | None:
-    """Return the ties that a new job begins with."""
-    ties = new.ties
-    if new.parents or new.graph is not None:
-        ties = replace_fields(ties or Ties(), has_parents=True)
-    if new.max_delay is not None:
-        ties = replace_fields(ties or Ties(), latest=now + new.max_delay)
-    return ties
-
-
 def posted(new: NewJob, now: float, sequence: int = 0) -> JobRow:
     """Return the row of a posting as :func:`post` leaves it, for stores whose statements write what is told of it."""
     row = draft(new, now, sequence)
@@ -171,11 +160,7 @@ def replace(row: JobRow, new: NewJob, now: float, slack: float = 0.0) -> Transit
 
     What it has to do with other jobs stays, and so does the moment to which replacements can delay it.
     """
-    theirs = new.ties or Ties()
-    ours = replace_fields(
-        row.ties or Ties(), start_by=theirs.start_by, on_trashed=theirs.on_trashed, on_complete=theirs.on_complete
-    )
-    row.ties = None if ours == Ties() else ours
+    row.ties = ties_after(row.ties, new)
     _fill(row, new, now, slack)
     return changed(row, now, PostOutcome.REPLACED, Note(EventKind.REPLACED, None, now, None, new.uuid))
 

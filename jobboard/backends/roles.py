@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from jobboard.backends.book_rows import BookPage, BookPart, BookSave, SaveOutcome
 from jobboard.backends.edge_store import EdgeStore
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.rows import (
     Abandonment,
-    BookPage,
-    BookPart,
-    BookSave,
     CancelOutcome,
     ClaimAnswer,
     ClaimRequest,
@@ -28,7 +26,6 @@ from jobboard.backends.rows import (
     Page,
     Pause,
     Posted,
-    SaveOutcome,
     SchedulePage,
     ScheduleRow,
     ScheduleStep,

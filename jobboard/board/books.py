@@ -10,7 +10,8 @@ from itertools import repeat
 from typing import Any, Protocol
 
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import BookPart, BookRow, BookSave, Fence, SaveOutcome
+from jobboard.backends.book_rows import BookPart, BookRow, BookSave, SaveOutcome
+from jobboard.backends.rows import Fence
 from jobboard.board.claim_errors import loss_seen
 from jobboard.board.handles import JobHandles
 from jobboard.book_format import (

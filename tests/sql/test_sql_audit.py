@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import claim_next, claimed, consumption, opened, post, run_sql
 
-from jobboard.backends.rows import BookSave, JobRow
+from jobboard.backends.book_rows import BookSave
+from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import SqliteBackend
 from jobboard.states import JobState
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
-from jobboard.backends.rows import BookSave, Pause, SaveOutcome, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.book_rows import BookSave, SaveOutcome
+from jobboard.backends.rows import Pause, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.sql.schema import VERSION
 from jobboard.errors import BoardUnavailable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import CACHE_SIZE
 from jobboard.backends.etcd.keys import behind, decoded, encoded
@@ -25,7 +26,6 @@ from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, TEXT, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.roles import BookStore
-from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 
 
 class Books(BookStore):

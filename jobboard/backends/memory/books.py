@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jobboard.backends import lifecycle
+from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.roles import BookStore
-from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 
 
 class Books(BookStore):

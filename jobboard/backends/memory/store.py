@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.book_rows import BookRow
 from jobboard.backends.changes import BLOCKED, CLAIMED, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.edge_rows import Outcome, SignalRow, StepRow, parent_of_graph
 from jobboard.backends.lanes import EXCHANGE_POLL
@@ -21,7 +22,7 @@ from jobboard.backends.memory.lanes import Lanes
 from jobboard.backends.memory.posting import Batch
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, next_ready
-from jobboard.backends.rows import BookRow, EntityRow, NewJob, Pause, ScheduleRow, Verdict
+from jobboard.backends.rows import EntityRow, NewJob, Pause, ScheduleRow, Verdict
 from jobboard.backends.transition import Answer, Note, Resolve, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from operator import attrgetter
 
-from jobboard.backends.lifecycle import ties_of
 from jobboard.backends.ordered import PriorityIndex, SortedKeys, first_of_each_span
 from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.ties import ties_of
 from jobboard.backends.transition import Note, is_among
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.validation import moment

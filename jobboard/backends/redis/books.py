@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import fence_parts, pack, text_of
 from jobboard.backends.redis.connection import Argument
 from jobboard.backends.roles import BookStore
-from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 
 _OUTCOMES = {b"OK": SaveOutcome.SAVED, b"STALE": SaveOutcome.STALE, b"LOST": SaveOutcome.LOST}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from jobboard.backends import lifecycle
+from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.roles import BookStore
-from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, Fence, SaveOutcome
+from jobboard.backends.rows import Fence
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.transaction import Transaction

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, TEXT, check_kinds, items_of, pack
 from jobboard.backends.roles import BookStore
-from jobboard.backends.rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import refused
 from jobboard.backends.zookeeper.layout import Layout, last_part

@@ -7,7 +7,8 @@ import logging
 import msgpack
 import pytest
 
-from jobboard.backends.rows import BookPart, BookRow, BookSave, ClaimRequest
+from jobboard.backends.book_rows import BookPart, BookRow, BookSave
+from jobboard.backends.rows import ClaimRequest
 from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers

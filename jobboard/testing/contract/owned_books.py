@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobboard.backends.rows import BookSave, SaveOutcome
+from jobboard.backends.book_rows import BookSave, SaveOutcome
 from jobboard.board import JobBoard, client_of
 from jobboard.codec import encode
 from jobboard.errors import ClaimLost, InvalidPosting, NotFound, StaleBook

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from jobboard.backends.rows import BookSave, Consumption, EntityRow, Extension, Fence, NewJob
+from jobboard.backends.book_rows import BookSave
+from jobboard.backends.rows import Consumption, EntityRow, Extension, Fence, NewJob
 from jobboard.board import JobBoard
 from jobboard.codec import encode
 from jobboard.conductor import Conductor, Handlers

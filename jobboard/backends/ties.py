@@ -1,0 +1,29 @@
+"""Which ties a job has after a post, and after a posting has replaced its content. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jobboard.backends.rows import NewJob, Ties
+
+
+def ties_of(new: NewJob, now: float) -> Ties | None:
+    """Return the ties that a new job begins with."""
+    ties = new.ties
+    if new.parents or new.graph is not None:
+        ties = replace(ties or Ties(), has_parents=True)
+    if new.max_delay is not None:
+        ties = replace(ties or Ties(), latest=now + new.max_delay)
+    return ties
+
+
+def ties_after(ties: Ties | None, new: NewJob) -> Ties | None:
+    """Return the ties of a job whose content is that of another posting now.
+
+    What it has to do with other jobs stays, and so does the moment to which replacements can delay it.
+    """
+    theirs = new.ties or Ties()
+    after = replace(
+        ties or Ties(), start_by=theirs.start_by, on_trashed=theirs.on_trashed, on_complete=theirs.on_complete
+    )
+    return None if after == Ties() else after
