@@ -13,7 +13,8 @@ from sqlalchemy.engine import Dialect as Compiler
 DEFAULT_PREFIX = "jobboard_"
 
 _TABLE = re.compile(
-    rf"\b{DEFAULT_PREFIX}(meta|boards|jobs|lanes|limits|rates|journal|pauses|entities|books|book_entries|schedules)\b"
+    rf"\b{DEFAULT_PREFIX}(meta|boards|jobs|lanes|limits|rates|journal|pauses|entities|books|book_entries|schedules"
+    r"|edges|marks|steps|signals|windows)\b"
 )
 _INDEX = re.compile(rf"\b((?:CREATE (?:UNIQUE )?INDEX |CONSTRAINT |UNIQUE KEY |FORCE INDEX \()){DEFAULT_PREFIX}")
 _ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")

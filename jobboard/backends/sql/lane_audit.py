@@ -71,4 +71,4 @@ def _problems(transaction: Transaction, tied: list[JobRow]) -> Iterator[tuple[st
 
 
 def _lane_of(job: JobRow) -> str:
-    return "" if job.ties is None else job.ties.lane
+    return "" if job.lane is None else job.lane

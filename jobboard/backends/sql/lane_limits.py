@@ -65,13 +65,13 @@ class LimitsOfJobs:
 
     def __init__(self, transaction: Transaction, jobs: Iterable[JobRow]) -> None:
         self._transaction = transaction
-        self._lanes = {job.ties.lane for job in jobs if job.ties is not None}
+        self._lanes = {job.lane for job in jobs if job.lane is not None}
         self._rules: Rules | None = None
 
     def of(self, job: JobRow | None) -> LaneLimit:
         """Return what holds for the lane of a job."""
-        if job is None or job.ties is None:
+        if job is None or job.lane is None:
             return UNLIMITED
         if self._rules is None:
             self._rules = rules_of(self._transaction, self._lanes)
-        return self._rules.of_lane(job.ties.lane)
+        return self._rules.of_lane(job.lane)

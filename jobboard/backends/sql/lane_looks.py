@@ -140,8 +140,8 @@ class LaneLook:
         return [job_of(row) for row in self._transaction.rows_of_each([statement], many)] if many else []
 
     def _lane_of(self, job: JobRow) -> _Lane:
-        assert job.ties is not None
-        return self._lanes[job.ties.lane]
+        assert job.lane is not None
+        return self._lanes[job.lane]
 
     def _plans(self) -> dict[str, LanePlan[JobRow]]:
         now = self._transaction.now
@@ -179,10 +179,17 @@ class LaneLook:
         return bool(waiting)
 
     def _write(self) -> None:
-        due = [columns_of(job) | {"due_at": due_at} for job, due_at in self._due]
+        due = [due_by(job, due_at) for job, due_at in self._due]
         with self._transaction.together():
             move_jobs(self._transaction, self._moved)
             self._transaction.run_many(lanes.DUE, due)
+
+
+def due_by(job: JobRow, moment: float) -> dict[str, Any]:
+    """Return the columns of a job that is due at a moment, unless it is due sooner."""
+    row = columns_of(job)
+    row["due_at"] = moment if row["due_at"] is None else min(moment, row["due_at"])
+    return row
 
 
 def move_jobs(transaction: Transaction, moved: Sequence[tuple[JobRow, Transition[None] | None]]) -> None:
@@ -210,7 +217,7 @@ def look_at(
     names = list(jobs)
     for first in range(0, len(names), MAX_LANES):
         unmarked = LaneLook(transaction, names[first : first + MAX_LANES], joined, waited).take()
-        due_now = [columns_of(jobs[name]) | {"due_at": transaction.now} for name in sorted(unmarked)]
+        due_now = [due_by(jobs[name], transaction.now) for name in sorted(unmarked)]
         transaction.run_many(lanes.DUE, due_now)
 
 
@@ -227,19 +234,20 @@ class LaneStep:
 
     def post(self, new: Iterable[JobRow]) -> None:
         """Admit new jobs at once, before they are written, to lanes that no limit is about: these need no look."""
-        joining = [job for job in new if job.ties is not None and job.state is JobState.BLOCKED]
+        blocked = [(job, job.joined_lane) for job in new if job.state is JobState.BLOCKED]
+        joining = [(job, lane) for job, lane in blocked if lane is not None]
         if not joining or not self._lock():
             return
-        free = unlimited_lanes(self._transaction, {job.ties.lane for job in joining if job.ties is not None})
-        for job in joining:
-            if job.ties is not None and job.ties.lane in free:
+        free = unlimited_lanes(self._transaction, {lane for _, lane in joining})
+        for job, lane in joining:
+            if lane in free:
                 admission.admit_at_once(job)
                 self._admitted.add(job.uuid)
 
     def look_at(self, jobs: Iterable[JobRow]) -> None:
         """Have the lanes of other jobs looked at too, if this transaction may look at lanes."""
         if self._lock():
-            self._jobs |= {job.ties.lane: job for job in jobs if job.ties is not None}
+            self._jobs |= {job.lane: job for job in jobs if job.lane is not None}
 
     def _lock(self) -> bool:
         if self._may_look is None:
@@ -248,7 +256,7 @@ class LaneStep:
 
     def note_waiting(self, job: JobRow) -> None:
         """Know a job, before it is changed, as one that waits for its lane already, if it does."""
-        if job.state is JobState.BLOCKED and job.uuid not in self._joined:
+        if job.state is JobState.BLOCKED and job.joined_lane is not None and job.uuid not in self._joined:
             self._waited[job.uuid] = job
 
     def add(self, job: JobRow, change: Transition[Any], row: dict[str, Any]) -> None:
@@ -256,13 +264,13 @@ class LaneStep:
 
         :param row: what is written of it; it is due at once if this transaction may not look at lanes.
         """
-        if not change.follow or job.ties is None or job.uuid in self._admitted:
+        if not change.follow or job.lane is None or job.uuid in self._admitted:
             return
-        self._jobs[job.ties.lane] = job
+        self._jobs[job.lane] = job
         if not self._lock():
             row["due_at"] = self._transaction.now
         has_waited = job.uuid in self._waited or change.told[0].kind is EventKind.REPRIORITIZED
-        if job.state is JobState.BLOCKED and not has_waited:
+        if job.state is JobState.BLOCKED and job.joined_lane is not None and not has_waited:
             self._joined[job.uuid] = job
 
     def end(self) -> None:

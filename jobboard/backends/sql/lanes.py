@@ -16,19 +16,23 @@ from jobboard.backends.sql.job_conditions import BLOCKED, CLAIMED, UNCLAIMED, in
 from jobboard.backends.sql.job_statements import REPLACED, SAVED, SMALL_JOB
 from jobboard.backends.sql.rows import place_of
 from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, boards, jobs, lanes
-from jobboard.backends.sql.statement import Statement, either, in_list, p, parameters
+from jobboard.backends.sql.statement import Statement, either, in_list, p, parameters, put
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.transition import Transition
 from jobboard.events import EventKind
 from jobboard.states import LIVE, JobState
 
-_ENTER = Statement(insert(lanes).inline().values(parameters("board", "uuid", "job", "lane", "turn", "blocked_name")))
+_PLACE = parameters("board", "uuid", "job", "lane", "turn", "blocked_name")
+_ENTER, _JOIN = Statement(insert(lanes).inline().values(_PLACE)), put(lanes, ["board", "uuid"], _PLACE)
 _MOVE = Statement(
     update(lanes)
     .where(lanes.c.board == p("board"), lanes.c.uuid == p("uuid"))
     .values(parameters("turn", "blocked_name"))
 )
 _LEAVE = Statement(delete(lanes).where(lanes.c.board == p("board"), in_list(lanes.c.uuid, "uuids")))
+
+#: After these a job may have joined its lane that had not.
+_JOINS = {EventKind.RESTORED, EventKind.RESOLVED, EventKind.SIGNALLED, EventKind.DUE}
 
 # -- looking -----------------------------------------------------------------------------------------------------------
 
@@ -99,43 +103,45 @@ def move(transaction: Transaction, changes: Iterable[tuple[JobRow, Transition[An
     moved: list[JobRow] = []
     gone: list[str] = []
     for job, change in changes:
-        if job.ties is None or job.state is JobState.CLAIMED:
+        if job.ties is None or job.ties.lane is None or job.state is JobState.CLAIMED:
             continue
-        if job.state not in LIVE:
+        if job.state not in LIVE or job.joined_lane is None:
             gone.append(job.uuid)
         else:
-            (back if change.told[0].kind is EventKind.RESTORED else moved).append(job)
-    enter(transaction, back)
+            (back if change.told[0].kind in _JOINS else moved).append(job)
+    transaction.run_many(_JOIN, [_row_of(job) for job in back])
     place(transaction, moved)
     if gone:
         leave(transaction, gone)
 
 
 def enter(transaction: Transaction, new: Iterable[JobRow]) -> None:
-    """Note the lanes of jobs that were not on the board."""
-    transaction.run_many(_ENTER, [_row_of(job, job.ties.lane) for job in new if job.ties is not None])
+    """Note the lanes that new jobs have joined, or will once their delay is over."""
+    transaction.run_many(_ENTER, [_row_of(job) for job in new if job.joined_lane is not None])
 
 
 def place(transaction: Transaction, moved: Iterable[JobRow]) -> None:
     """Give jobs of lanes their turns."""
-    transaction.run_many(_MOVE, [_row_of(job, job.ties.lane) for job in moved if job.ties is not None])
+    transaction.run_many(_MOVE, [_row_of(job) for job in moved])
 
 
 def leave(transaction: Transaction, uuids: Iterable[str]) -> None:
-    """Forget the lanes of jobs that are not on the board any more."""
+    """Forget the lanes of jobs that are not on the board any more, or wait for something else."""
     transaction.run(_LEAVE, uuids=transaction.list_of(uuids))
 
 
 def stored_place(job: JobRow) -> tuple[str | None, int | None, str | None]:
     """Return what stands in the columns ``lane``, ``turn`` and ``blocked_name`` of a job with ties."""
-    row = _row_of(job, "" if job.ties is None else job.ties.lane)
+    if job.joined_lane is None:
+        return None, None, None
+    row = _row_of(job)
     return row["lane"], row["turn"], row["blocked_name"]
 
 
-def _row_of(job: JobRow, lane: str) -> dict[str, Any]:
+def _row_of(job: JobRow) -> dict[str, Any]:
     blocked_name = job.name if job.state is JobState.BLOCKED else None
     return {
-        "uuid": job.uuid, "job": job.sequence, "lane": lane, "turn": _turn_of(job), "blocked_name": blocked_name
+        "uuid": job.uuid, "job": job.sequence, "lane": job.lane, "turn": _turn_of(job), "blocked_name": blocked_name
     }  # fmt: skip
 
 

@@ -152,8 +152,8 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
     job = LockedJobs.lock(transaction, [uuid]).get(uuid)
     change = lifecycle.purge(job, transaction.now, by, reason)
     if job is not None and change.told:
-        if job.ties is not None:
-            lanes.look_later(transaction, [job.ties.lane])
+        if job.lane is not None:
+            lanes.look_later(transaction, [job.lane])
         _delete(transaction, [(job.sequence, job.uuid)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
         lines = [journal_event(note.kind, job.uuid, job.name, note.who, note.reason) for note in change.told]

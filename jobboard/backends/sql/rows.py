@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
-from jobboard.backends.rows import JobRow, NewJob, Ties
+from jobboard.backends import lifecycle
+from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.sql.schema import CLAIMED, CODES, PLACES_OF_A_RANK, PLACES_OF_A_SECOND, STATES
+from jobboard.backends.sql.stored_ties import pack_ties, ties_of
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 from jobboard.validation import moment
@@ -18,9 +20,6 @@ Job = TypeVar("Job", bound=JobRow)
 
 #: The largest whole number that a column can hold.
 MAX_INTEGER = 2**63 - 1
-
-#: Stands before the moment in stored ties; no lane has it.
-_SINCE = b"\0"
 
 _TEXT, _NUMBER, _BYTES = (str, type(None)), (int, float, type(None)), (bytes, type(None))
 #: The latest moment of a place; a float has it without rounding.
@@ -59,6 +58,15 @@ SMALL_TYPES = tuple(_BYTES if name == "body" else types for name, types in JOB_C
 #: names, and PostgreSQL's type of each.
 OPTIONS = {"max_attempts": "bigint"}
 OPTION_COLUMNS = ", ".join(OPTIONS)
+
+
+def is_tied(new: NewJob) -> bool:
+    """Whether a posting has to do with others, or with moments; no fast path posts such a one."""
+    return _ties_of(new) != _NO_TIES
+
+
+_ties_of = attrgetter("ties", "parents", "graph", "key_for", "max_delay")
+_NO_TIES = None, (), None, None, None
 
 
 def options_of(given: NewJob | JobRow) -> list[Any]:
@@ -119,29 +127,11 @@ def row_of(job: JobRow) -> Row:
     row = list(_fields_of(job))
     row[_PLACE] = place_of(job.priority, job.place)
     row[_STATE] = CODES[job.state]
-    row[_DUE_AT] = due_at_of(job)
+    row[_DUE_AT] = lifecycle.due_at(job)
     row[_CANCEL_ASKED] = int(job.cancel_asked)
     if job.ties is not None:
-        row[_TIES] = _stored(job.ties)
+        row[_TIES] = pack_ties(job.ties)
     return tuple(row)
-
-
-def _stored(ties: Ties) -> bytes:
-    lane = ties.lane.encode()
-    return lane if ties.since is None else lane + _SINCE + repr(ties.since).encode()
-
-
-def ties_of(stored: bytes | None) -> Ties | None:
-    """Return the ties of a job; None is what nearly all jobs have."""
-    if stored is None:
-        return None
-    lane, _, since = stored.partition(_SINCE)
-    try:
-        moment = float(since) if since else None
-    except ValueError:
-        # An SQLite file may hold anything anywhere.
-        moment = None
-    return Ties(lane.decode(errors="backslashreplace"), moment)
 
 
 def place_of(priority: int, moment: float) -> int:
@@ -163,11 +153,6 @@ def place_in_sql(rank: str, moment: str, integer: str) -> str:
 def priority_and_moment(place: int) -> tuple[int, float]:
     """Return the priority of a place, and the moment at which its job became due."""
     return -(place // PLACES_OF_A_RANK), place % PLACES_OF_A_RANK / PLACES_OF_A_SECOND
-
-
-def due_at_of(job: JobRow) -> float | None:
-    """Return the moment at which a job's delay or its claim is over."""
-    return job.run_at if job.state is JobState.DELAYED else job.expires_at
 
 
 def history_of(rows: list[Row]) -> list[HistoryEntry]:

@@ -20,10 +20,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
+from jobboard.backends.edge_rows import Outcome
 from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
-VERSION = 6
+VERSION = 7
 
 
 def is_newer(found: str) -> bool:
@@ -99,7 +100,7 @@ jobs = Table(
     Column("owner", Name),
     Column("token", Number, nullable=False),
     Column("claim_id", Name),
-    # When a DELAYED or CLAIMED row changes by itself; or from when on the lane of a row with ties must be looked at.
+    # When the row changes by itself (``lifecycle.due_at``); or from when on the lane of such a row must be looked at.
     Column("due_at", Moment),
     Column("run_at", Moment),
     Column("last_modified", Moment, nullable=False),
@@ -134,7 +135,8 @@ Index("jobboard_over", jobs.c.board, jobs.c.retain_until, **where("retain_until 
 HOLDS_SLOT = -(2**62)
 RETRYING = HOLDS_SLOT + 1
 
-#: The live jobs that have ties, by lane; nothing else costs a board without ties less.
+#: The live jobs that have joined a lane, or will once their delay is over; nothing else costs a board without lanes
+#: less. A job that waits for parents or a signal is BLOCKED too, and has joined none.
 lanes = Table(
     "jobboard_lanes",
     metadata,
@@ -248,3 +250,76 @@ schedules = Table(
     Column("body", Bytes, nullable=False),
 )
 Index("jobboard_next_at", schedules.c.board, schedules.c.next_at, schedules.c.id)
+
+#: How an edge stands, as stored. Its parent may be a graph, which is no job; an edge to a complete one is deleted.
+OUTCOMES = {Outcome.OPEN: 0, Outcome.DONE: 1, Outcome.FAILED: 2, Outcome.GONE: 3}
+EDGE_OUTCOMES = {code: outcome for outcome, code in OUTCOMES.items()}
+OPEN, DONE, FAILED, GONE, GRAPH, DROPPED = range(6)
+#: Only of a mark: its graph is complete.
+SEALED = 6
+
+#: Since version 7, like all that follows: the pairs of a child and a parent, until the child is forgotten.
+edges = Table(
+    "jobboard_edges",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("parent", Name, primary_key=True),
+    Column("child", Name, primary_key=True),
+    Column("outcome", Integer, nullable=False),
+    Column("name", Name, nullable=False),  # the parent's
+    Column("is_cut", Integer, nullable=False),
+    Column("result", Bytes),
+)
+# Finds one of an outcome, and counts them.
+Index("jobboard_parents", edges.c.board, edges.c.child, edges.c.outcome, edges.c.parent)
+
+#: Parents and graphs whose edges don't say yet how they stand: what these are to say, and from when on.
+marks = Table(
+    "jobboard_marks",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("parent", Name, primary_key=True),
+    Column("outcome", Integer, nullable=False),
+    Column("due_at", Moment, nullable=False),
+    # The last child that was seen to.
+    Column("last_child", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("is_cut", Integer, nullable=False),
+    Column("result", Bytes),
+)
+Index("jobboard_marks_due", marks.c.board, marks.c.due_at)
+
+#: The steps of jobs that are done, by their numbers, until the job is forgotten.
+steps = Table(
+    "jobboard_steps",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("uuid", Name, primary_key=True),
+    Column("number", Number, primary_key=True),
+    Column("name", Name, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("result", Bytes, nullable=False),
+)
+
+#: The signals that were sent to jobs, until the job is forgotten.
+signals = Table(
+    "jobboard_signals",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("uuid", Name, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("value", Bytes, nullable=False),
+)
+
+#: Until when a key stays taken, by which job, also if that has ended.
+windows = Table(
+    "jobboard_windows",
+    metadata,
+    Column("board", Integer, primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
+    Column("uuid", Name, nullable=False),
+    Column("until", Moment, nullable=False),
+)
+Index("jobboard_windows_over", windows.c.board, windows.c.until)

@@ -199,8 +199,10 @@ def _expire(transaction: Transaction) -> int:
     save(transaction, [(job, lifecycle.expire(job, transaction.now, limit=limits.of(job))) for job in over])
     transaction.run_many(job_statements.KEEP, [columns_of(job) for job in kept.values()])
     tied = [job for job in jobs if job.ties is not None and job.state is not JobState.CLAIMED]
-    if tied and lanes.lock(transaction):
-        _look_at_lanes_of(transaction, tied)
+    in_lanes = [job for job in tied if job.lane is not None]
+    if in_lanes and lanes.lock(transaction):
+        _look_at_lanes_of(transaction, in_lanes)
+    _move_on(transaction, [job for job in tied if job.lane is None], LaneStep(transaction))
     # A row that contradicts itself must not hold up the others.
     wrong = [job for job in jobs if job.state is not JobState.CLAIMED and job.ties is None]
     transaction.run_many(MEND, [{"id": job.sequence, "uuid": job.uuid} for job in wrong])
@@ -208,15 +210,20 @@ def _expire(transaction: Transaction) -> int:
 
 
 def _look_at_lanes_of(transaction: Transaction, tied: list[JobRow]) -> None:
-    """Promote those jobs whose delay is over; look at the lanes of these, and of the jobs that are due for that."""
-    names = dict.fromkeys(job.ties.lane for job in tied if job.ties is not None)
+    """Bring those jobs up to now that time changes; look at the lanes of these, and of jobs that are due for that."""
+    names = dict.fromkeys(job.lane for job in tied)
     seen = set(itertools.islice(names, MAX_LANES))
-    here = [job for job in tied if job.ties is not None and job.ties.lane in seen]
-    delayed = [job for job in here if lifecycle.is_due(job, transaction.now)]
-    others = [job for job in here if not lifecycle.is_due(job, transaction.now)]
-    transaction.run_many(lanes.DUE, [columns_of(job) for job in others])
-    limits, step = LimitsOfJobs(transaction, delayed), LaneStep(transaction)
-    changes = [(job, lifecycle.promote(job, transaction.now, limits.of(job))) for job in delayed]
-    carry_out(transaction, job_statements.SAVE, changes, step)
-    step.look_at(others)
+    step = LaneStep(transaction)
+    step.look_at(_move_on(transaction, [job for job in tied if job.lane in seen], step))
     step.end()
+
+
+def _move_on(transaction: Transaction, tied: list[JobRow], step: LaneStep) -> list[JobRow]:
+    """Bring jobs up to now that time changes; of the others, which are returned, say when it does."""
+    due = [job for job in tied if lifecycle.is_due(job, transaction.now)]
+    others = [job for job in tied if not lifecycle.is_due(job, transaction.now)]
+    transaction.run_many(lanes.DUE, [columns_of(job) for job in others])
+    limits = LimitsOfJobs(transaction, due)
+    changes = [(job, lifecycle.expire_or_promote(job, transaction.now, limits.of(job))) for job in due]
+    carry_out(transaction, job_statements.SAVE, changes, step)
+    return others

@@ -55,7 +55,7 @@ from jobboard.backends.sql.mysql.fast_statements import (
 from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import Row, job_of, options_of, place_in_sql, position_of
+from jobboard.backends.sql.rows import Row, is_tied, job_of, options_of, place_in_sql, position_of
 from jobboard.backends.sql.schema import DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
@@ -98,7 +98,7 @@ class MysqlPosting(Posting):
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         # Keys are often taken, and then another try would cost more than it saves.
-        if not rows or any(new.key is not None or new.ties is not None for new in rows):
+        if not rows or any(new.key is not None or is_tied(new) for new in rows):
             return super().post(rows)
         try:
             with _write(self._transactions) as transaction:

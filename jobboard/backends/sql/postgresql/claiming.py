@@ -10,11 +10,12 @@ from sqlalchemy import text
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.sql.claiming import Claiming, claimed_by
 from jobboard.backends.sql.postgresql.fast_path import MOMENT, READY, WANTED, wanted
-from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, priority_and_moment, ties_of
+from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, priority_and_moment
 from jobboard.backends.sql.schema import CLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.stored_ties import ties_of
 from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 from jobboard.states import JobState
 

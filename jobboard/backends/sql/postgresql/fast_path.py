@@ -35,6 +35,7 @@ from jobboard.backends.sql.rows import (
     OPTION_COLUMNS,
     OPTIONS,
     Row,
+    is_tied,
     place_in_sql,
     position_of,
 )
@@ -250,7 +251,7 @@ def wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
 
 def _is_simple(rows: Sequence[NewJob]) -> bool:
     """Whether one statement can post all or none."""
-    if any(new.ties is not None for new in rows):
+    if any(map(is_tied, rows)):
         return False
     if len(rows) == 1 and rows[0].key is None:
         return True

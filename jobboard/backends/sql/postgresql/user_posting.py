@@ -10,7 +10,7 @@ from jobboard.backends.rows import IfExists, NewJob, Posted, PostOutcome
 from jobboard.backends.sql.postgresql.errors import is_for_the_long_way
 from jobboard.backends.sql.postgresql.fast_path import GIVEN_OPTIONS, POST_TEXT, STATEMENT_NOW, job_of_posted
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.rows import OPTIONS, place_in_sql
+from jobboard.backends.sql.rows import OPTIONS, is_tied, place_in_sql
 from jobboard.backends.sql.schema import COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.user_transaction import UserTransaction
@@ -45,7 +45,7 @@ class PostgresqlUserPosting(Posting):
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         new = rows[0]
-        if len(rows) > 1 or new.ties is not None or (new.key is not None and new.if_exists is IfExists.REPLACE):
+        if len(rows) > 1 or is_tied(new) or (new.key is not None and new.if_exists is IfExists.REPLACE):
             return super().post(rows)
         return self._post(new) or super().post(rows)
 

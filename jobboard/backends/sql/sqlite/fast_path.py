@@ -26,7 +26,7 @@ from jobboard.backends.sql.rows import (
     JOB_COLUMNS,
     OPTION_COLUMNS,
     OPTIONS,
-    due_at_of,
+    is_tied,
     options_of,
     place_of,
     row_of,
@@ -106,7 +106,7 @@ class SqlitePosting(Posting):
         self._claim_requests = ClaimRequests(database.path)
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        if not rows or any(new.if_exists is IfExists.REPLACE or new.ties is not None for new in rows):
+        if not rows or any(new.if_exists is IfExists.REPLACE or is_tied(new) for new in rows):
             return super().post(rows)
         try:
             return [self._post_one(*rows)] if len(rows) == 1 else self._post(rows)
@@ -186,7 +186,7 @@ def _plain_of(job: JobRow) -> tuple[Any, ...]:
 
 def _given_of(job: JobRow) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST_MANY``."""
-    return (*_plain_of(job), job.key, CODES[job.state], due_at_of(job), job.run_at, *options_of(job))
+    return (*_plain_of(job), job.key, CODES[job.state], lifecycle.due_at(job), job.run_at, *options_of(job))
 
 
 def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -> int:
