@@ -8,6 +8,7 @@ from functools import partial
 
 from benchmarks.boards import claim_and_consume, post
 from benchmarks.goals.goal import BEFORE, Goal, Part, Setting, Sides
+from benchmarks.goals.graphs import graphs
 from benchmarks.goals.lanes import lanes
 from benchmarks.goals.sides import a_second, idle_conductors, scripts, telling
 from benchmarks.peers.report import Results
@@ -77,6 +78,7 @@ PARTS = (
             Goal("post in batches of 100", "/s", ">= 40,000 or ratio >= 2", "BullMQ"),
             Goal("claim and consume in 100s", "/s", ">= 20,000"),
             Goal("pick-up p50", "ms", "ratio <= 1", "Huey"),
+            Goal("add the parents of a job", "/s", ">= 20,000 or ratio >= 5", "BullMQ"),
         ),
         scripts("redis", "redis", 10_000, 40, {"BullMQ": 1.0, "Huey": 0.3, BEFORE: 1.0}),
     ),
@@ -87,5 +89,6 @@ PARTS = (
         _processes,
     ),
     lanes("redis", ">= 2,000", "ratio >= 0.95"),
+    graphs("redis"),
     Part("idle", (Goal(_IDLE, "% of a core", "<= 1"),), _idle),
 )

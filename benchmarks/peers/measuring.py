@@ -41,6 +41,8 @@ class System:
     has_pairs = False
     #: Whether :meth:`limit` is there.
     has_limits = False
+    #: Whether :meth:`fan_in` is there.
+    has_graphs = False
 
     def clean(self) -> None:
         """Leave nothing behind of earlier measurements."""
@@ -60,6 +62,10 @@ class System:
 
     def limit(self, running: int | None, rate: int | None) -> None:
         """Until the next clean let so many no-ops run at once, or start in a second, in all workers together."""
+        raise NotImplementedError
+
+    def fan_in(self, count: int) -> None:
+        """Post that many no-ops and one job that waits for all of them, by what the library has for that."""
         raise NotImplementedError
 
     def ping(self, at: float) -> None:
@@ -198,6 +204,10 @@ def measure_rates(system: System, count: int) -> None:
     measure_drain(system, count)
     if system.has_limits:
         measure_limits(system, count)
+    if system.has_graphs:
+        system.clean()
+        tell("add the parents of a job", rate_of(system.fan_in, count), "/s")
+        measure_drain(system, count, what="drain of the parents of a job")
 
 
 def measure_limits(system: System, count: int) -> None:

@@ -18,7 +18,7 @@ _LANE, _BURST = "bench", 1000
 
 class Jobboard(System):
     version = f"jobboard {importlib.metadata.version('jobboard')}"
-    has_batches = has_pairs = has_limits = True
+    has_batches = has_pairs = has_limits = has_graphs = True
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -61,6 +61,10 @@ class Jobboard(System):
         self._lane = _LANE
         starts = None if rate is None else jobboard.Rate(rate, per=1, burst=_BURST)
         self.board.limits.set(lane=_LANE, running=running, rate=starts)
+
+    def fan_in(self, count: int) -> None:
+        parents = [jobboard.Posting("no-op") for _ in range(count)]
+        self.board.post_many([*parents, jobboard.Posting("report", after=parents)])
 
     def ping(self, at: float) -> None:
         self.board.post("ping", details={"at": at})

@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 
 
 class Bullmq(System):
-    has_batches = has_limits = True
+    has_batches = has_limits = has_graphs = True
 
     def __init__(self, uri: str) -> None:
         self._uri, self._rate = uri, 0
@@ -49,6 +49,9 @@ class Bullmq(System):
         self._rate = rate or 0
         if running is not None:
             self._ask("limit", running)
+
+    def fan_in(self, count: int) -> None:
+        self._ask("fan_in", count)
 
     def ping(self, at: float) -> None:
         self._ask("ping", repr(at))
