@@ -110,8 +110,8 @@ class Audit:
         :param but: lanes of jobs that only later versions can read.
         """
         keys, rules = self._keys, Rules(self._limits.all())
-        tied = [job.row.seen() for job in jobs if job.row.is_live and job.row.ties is not None]
-        rows = lanes_of(row for row in tied if row.ties is not None and row.ties.lane not in but)
+        tied = [job.row.seen() for job in jobs if job.row.is_live and job.row.lane is not None]
+        rows = lanes_of(row for row in tied if row.lane not in but)
         guards = self._connection.read([get(keys.guard(lane)) for lane in rows]) if rows else []
         for (lane, row), guard in zip(rows.items(), guards, strict=True):
             look_at, now = guard_of(guard.first).look_at, self._connection.now()

@@ -9,9 +9,11 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.etcd.arrivals import Arrivals
 from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.books import Books
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.ends import Ends
 from jobboard.backends.etcd.exchanges import Exchanges
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
 from jobboard.backends.etcd.http_client import HttpClient
@@ -29,6 +31,7 @@ from jobboard.backends.etcd.posting import MAX_POSTINGS, Posting
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.reading import Reading
 from jobboard.backends.etcd.ready_queue import ReadyQueue
+from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.schedules import Schedules
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
@@ -75,23 +78,26 @@ class EtcdBackend(Backend):
         reader = JobReader(connection)
         lanes, rules = Lanes(connection, reader), LaneRules(connection)
         writer = JobWriter(connection, self._leases, reader, lanes, rules)
-        expiry = Expiry(connection, reader, writer, rules)
+        batches = Batches(connection, reader, writer, lanes, rules, self._leases)
+        resolver = Resolver(connection, reader, writer, batches, self._worker)
+        expiry = Expiry(connection, reader, writer, rules, batches, resolver)
         self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
         self.limits = limits = Limits(connection, reader, expiry, writer, rules)
         audit = Audit(connection, reader, expiry, limits)
         self.maintenance = Maintenance(connection, participants, audit, limits)
-        posting = Posting(connection, reader, expiry, lanes, rules)
+        posting = Posting(connection, batches, expiry)
         arrivals = Arrivals()
         exchanges = Exchanges(connection, self._queue, lanes, rules, writer)
         self._claiming = Claiming(
             connection, self._queue, arrivals, exchanges, reader, writer, expiry, self._leases, self._lost_leases
         )
-        change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules)
+        ends = Ends(writer, posting, batches, resolver)
+        change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules, ends, resolver)
         reading = Reading(connection, reader, expiry, self._queue)
         self.jobs = join_jobs(posting, self._claiming, JobChanges(change), reading)
-        self.schedules = Schedules(connection, posting)
+        self.schedules = Schedules(connection, posting, batches)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
 

@@ -282,6 +282,8 @@ class Claiming:
         places = [queue + job.order for queue in queues if queue not in gapless]
         if lane is not None:
             places.append(keys.in_lane(lane, LanePart.CLAIMABLE, job.order))
+        if job.hint.due is not None:
+            places.append(keys.timer(job.hint.due, job.order))
         return [delete(place) for place in places]
 
     def _claiming(self, job: Candidate, claim: StoredClaim) -> list[Op]:

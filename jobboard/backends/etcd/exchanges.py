@@ -14,7 +14,7 @@ from jobboard.backends.etcd.layout import member_at, member_of
 from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.restrictions import Grant
 from jobboard.backends.etcd.stored import Hint, StoredJob
-from jobboard.backends.etcd.txn import Found, Txn, after, delete, none_in, scan
+from jobboard.backends.etcd.txn import Found, Txn, after, delete, none_newer, scan
 from jobboard.backends.lanes import MAX_EXCHANGES
 
 #: How many names, and how many BLOCKED jobs of each, one call looks at; the next call goes on behind them.
@@ -70,9 +70,12 @@ class Exchanges:
         for name, start, found in zip(names, starts, self._connection.read(ops), strict=True):
             if found.more:
                 self._from[name] = found.kvs[-1].key + b"\0"
-            if not found.kvs and start == keys.queue(name, BLOCKED):
-                self._connection.send(Txn([none_in(start)], [delete(keys.waits(name))]))
-            for lane, row in _jobs_in(found):
+            members = _jobs_in(found)
+            if not members and not found.more and start == keys.queue(name, BLOCKED):
+                # Those that are BLOCKED, if any, wait for parents or signals.
+                unchanged = none_newer(start, after(start), found.revision)
+                self._connection.send(Txn([unchanged], [delete(keys.waits(name))]))
+            for lane, row in members:
                 by_lane.setdefault(lane, []).append(row)
         for rows in by_lane.values():
             rows.sort(key=lambda row: row.order)

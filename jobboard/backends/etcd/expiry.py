@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
+from jobboard.backends.etcd.batches import Batches
+from jobboard.backends.etcd.changes import Change, change_of
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_records import mark_of
 from jobboard.backends.etcd.job_reader import JobReader
-from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
+from jobboard.backends.etcd.job_writer import MAX_JOBS, JobWriter
 from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.layout import VersionedJob, content_of
 from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.stored import StoredJob, claims_in
 from jobboard.backends.etcd.txn import (
     Found,
@@ -40,12 +44,21 @@ EXPIRE_TIMEOUT = 60.0
 class Expiry:
     """Reads jobs, or the whole board, after it has ended all claims and delays that are over."""
 
-    def __init__(self, connection: Connection, reader: JobReader, writer: JobWriter, rules: LaneRules) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        reader: JobReader,
+        writer: JobWriter,
+        rules: LaneRules,
+        batches: Batches,
+        resolver: Resolver,
+    ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._writer = writer
         self._rules = rules
+        self._batches, self._resolver = batches, resolver
 
     def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
         """Read jobs while no claim or delay of them is over."""
@@ -81,8 +94,14 @@ class Expiry:
         now = self._connection.now()
         over = [job for job in jobs if job is not None and is_over(job, now)]
         for start in range(0, len(over), MAX_JOBS):
-            self._writer.apply([self._after(job, now) for job in over[start : start + MAX_JOBS]])
+            self._apply([self._after(job, now) for job in over[start : start + MAX_JOBS]])
         return bool(over)
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        plain = [change for change in changes if not change.posts]
+        done = [change for change, is_done in zip(plain, self._writer.apply(plain), strict=True) if is_done]
+        done += [change for change in changes if change.posts and self._batches.write(change) is True]
+        self._resolver.after(done)
 
     def expire_at(self, orders: Sequence[bytes]) -> None:
         """Expire the claims of these jobs if they are over."""
@@ -105,14 +124,17 @@ class Expiry:
             send(Txn(job.unchanged(keys), steps))
 
     def _handle_timers(self, timers: Sequence[KeyValue]) -> bool:
-        """Expire and promote the jobs of these timers, and look at lanes; False if there was nothing to do."""
+        """Expire and promote the jobs of these timers, look at lanes, and work off marks; False: nothing was to do."""
         lanes = {timer.key: lane for timer in timers if (lane := self._keys.looked_at(timer.key)) is not None}
         if lanes:
             self._look(lanes)
-        timers = [timer for timer in timers if timer.key not in lanes]
+        parents = {timer.key: parent for timer in timers if (parent := self._keys.marked_at(timer.key)) is not None}
+        if parents:
+            self._resolve(parents)
+        timers = [timer for timer in timers if timer.key not in lanes and timer.key not in parents]
         orders = [timer.last_part for timer in timers]
         jobs = self._reader.read_at(orders)
-        is_changed = self.expire_and_promote(jobs) or bool(lanes)
+        is_changed = self.expire_and_promote(jobs) or bool(lanes) or bool(parents)
         orphans = [
             timer
             for timer, job in zip(timers, jobs, strict=True)
@@ -134,6 +156,18 @@ class Expiry:
             if left.first is not None and (look_at is None or keys.look(look_at, lane) != timer):
                 revision = 0 if guard.first is None else guard.first.modified
                 self._connection.send(Txn([modified_at(keys.guard(lane), revision)], [delete(timer)]))
+
+    def _resolve(self, parents: Mapping[bytes, str]) -> None:
+        """Work off a part of the marks of these timers; delete timers that no mark is due at."""
+        keys = self._keys
+        self._resolver.resolve(list(dict.fromkeys(parents.values())))
+        reads = [get(key) for timer, parent in parents.items() for key in (timer, keys.mark(parent))]
+        found = self._connection.read(reads)
+        for (timer, parent), left, stored in zip(parents.items(), found[::2], found[1::2], strict=True):
+            mark = mark_of(parent, stored.first)
+            if left.first is not None and (mark is None or keys.due_mark(mark.due, parent) != timer):
+                revision = 0 if mark is None else mark.revision
+                self._connection.send(Txn([modified_at(keys.mark(parent), revision)], [delete(timer)]))
 
     def _after(self, job: VersionedJob, now: float) -> Change:
         row = job.row.seen()

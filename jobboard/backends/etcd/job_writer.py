@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from jobboard.backends.changes import BLOCKED
+from jobboard.backends.etcd.changes import Change
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.errors import LeaseNotFound
-from jobboard.backends.etcd.events import Event, event_of, event_ops
+from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.job_reader import CACHE_SIZE, JobReader
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.lane_rules import KnownRules, LaneRules
 from jobboard.backends.etcd.lanes import Lanes, LaneStep, Member, size_of_row
-from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, steps_between
+from jobboard.backends.etcd.layout import Content, VersionedJob, steps_between, waits_for_lane
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
@@ -32,9 +31,6 @@ from jobboard.backends.etcd.txn import (
     size_of,
 )
 from jobboard.backends.kv.cache import LruCache
-from jobboard.backends.transition import Note, Transition
-from jobboard.events import EventKind
-from jobboard.states import JobState
 
 #: Jobs in one transaction: each is a nested one, and the server counts what both levels list.
 MAX_JOBS = 50
@@ -47,51 +43,17 @@ _MAX_COMPARES = 101
 
 
 @dataclass(slots=True)
-class Change:
-    """A change of a job as it was read to ``new`` (None: the job is deleted), and what is told of it.
-
-    :param is_fenced: only if the claim that was read holds in that moment.
-    :param retention: for how many seconds a completed record is shown.
-    :param lane: the lane that is to be looked at then.
-    """
-
-    job: VersionedJob
-    new: StoredJob | None
-    told: list[Note]
-    is_fenced: bool = False
-    retention: float = 0.0
-    lane: str | None = None
-
-    @property
-    def events(self) -> list[Event]:
-        """What subscribers are told; waiters are woken if the job's name may be claimed again."""
-        row = self.new or self.job.row
-        events = [event_of(row, note) for note in self.told]
-        claim = self.job.row.claim
-        if claim is not None and claim.is_counted and row.claim is None and events and events[-1].due is None:
-            events[-1] = replace(events[-1], due=0.0)
-        return events
-
-
-def change_of(job: VersionedJob, row: StoredJob, transition: Transition[Any], *, is_fenced: bool = False) -> Change:
-    """Return the change that a transition asks for; it has changed the job as callers see it to ``row``."""
-    new = job.row.after(row, transition)
-    is_gone = any(note.kind is EventKind.PURGED for note in transition.told)
-    lane = next((following.lane for following in transition.follow), None)
-    return Change(job, None if is_gone else new, list(transition.told), is_fenced, transition.retention, lane)
-
-
-@dataclass(slots=True)
 class _Unit:
     """What is written together or not at all: one change, or those of a lane with what a look makes of it then.
 
-    ``at`` are the places of the changes among those that were asked for.
+    ``at`` are the places of the changes among those that were asked for. ``txn`` is what else is written.
     """
 
     at: list[int]
     changes: list[Change]
     lane: LaneStep | None = None
     condition: Compare | None = None
+    txn: Txn = field(default_factory=Txn)
 
     @property
     def events(self) -> list[Event]:
@@ -99,8 +61,9 @@ class _Unit:
 
     @property
     def waiting(self) -> set[str]:
-        """The names of the jobs that are BLOCKED then."""
-        return {change.new.name for change in self.changes if change.new is not None and change.new.state is BLOCKED}
+        """The names of the jobs that wait for their lanes then."""
+        rows = [change.new for change in self.changes if change.new is not None]
+        return {row.name for row in rows if waits_for_lane(row)}
 
 
 class JobWriter:
@@ -119,17 +82,27 @@ class JobWriter:
         self.claimed: LruCache[VersionedJob] = LruCache(CACHE_SIZE)
 
     def apply(self, changes: Sequence[Change]) -> list[bool | None]:
-        """Carry changes out, as many as one request can.
+        """Carry changes out, as many as one request can; what they post is left to others.
 
         True for each that was carried out; False for one whose job, or lane, was not as it had been read; None for one
         that was not tried, because the request was full, or a lease was gone. The caller decides anew on those not
         carried out.
         """
         done: list[bool | None] = [None] * len(changes)
-        for unit, is_done in self._write(self._units_of(changes)):
+        for unit, is_done in self._write(self._units_of(changes))[0]:
             for at in unit.at:
                 done[at] = is_done
         return done
+
+    def apply_with(self, changes: Sequence[Change], others: Sequence[Txn], closing: Txn) -> bool:
+        """Carry out changes and other transactions, and ``closing`` if all of them can be; return whether it was.
+
+        Otherwise as many of them are carried out as can be.
+        """
+        units = [*self._units_of(changes), *(_Unit([], [], txn=txn) for txn in others)]
+        if not units:
+            return self._connection.send(closing).succeeded
+        return self._write(units, closing)[1]
 
     def look(self, lanes: Sequence[str]) -> list[str]:
         """Look at lanes, and return those that need another look at once."""
@@ -147,16 +120,20 @@ class JobWriter:
     def write_lanes(self, known: KnownRules, steps: Sequence[LaneStep]) -> dict[str, bool]:
         """Write what looks have made of lanes; return which of those that were tried are as planned."""
         units = [self._unit_of(known, step, [], []) for step in steps if step.is_changed]
-        return {unit.lane.lane: is_done for unit, is_done in self._write(units) if unit.lane is not None}
+        return {unit.lane.lane: is_done for unit, is_done in self._write(units)[0] if unit.lane is not None}
 
-    def _write(self, units: Sequence[_Unit]) -> list[tuple[_Unit, bool]]:
-        """Write as many units as one request can; return whether each of these could be written."""
+    def _write(self, units: Sequence[_Unit], closing: Txn | None = None) -> tuple[list[tuple[_Unit, bool]], bool]:
+        """Write as many units as one request can; return whether each of these could be written.
+
+        Return also whether all were written in one step, which ``closing`` was a part of.
+        """
         try:
-            txns = self._txns_of(units)
-            revision, results = self._send(txns, units[: len(txns)])
+            txns = self._txns_of(units, [] if closing is None else closing.compares)
+            last = closing if len(txns) == len(units) else None
+            revision, results, is_closed = self._send(txns, units[: len(txns)], last)
         except LeaseNotFound:
             self._leases.forget_all()
-            return []
+            return [], False
         written = list(zip(units, results, strict=False))
         for unit, is_done in written:
             for change in unit.changes:
@@ -167,7 +144,7 @@ class JobWriter:
                     self._orders.forget(change.job.row.uuid)
             if unit.condition is not None and not is_done:
                 self._rules.doubt()
-        return written
+        return written, is_closed and last is not None
 
     def _units_of(self, changes: Sequence[Change]) -> list[_Unit]:
         """Look at the lanes of jobs with ties; of one lane, no more changes are written together than a request can."""
@@ -207,28 +184,32 @@ class JobWriter:
     def _claimed_under(self, lease: int) -> Iterable[VersionedJob]:
         return (job for job in self.claimed.values() if job.row.claim is not None and job.row.claim.lease == lease)
 
-    def _send(self, txns: Sequence[Txn], units: Sequence[_Unit]) -> tuple[int, list[bool]]:
-        """Carry out all of these in one step; if one of them can't be, then each by itself, in one request, too."""
+    def _send(self, txns: Sequence[Txn], units: Sequence[_Unit], closing: Txn | None) -> tuple[int, list[bool], bool]:
+        """Carry out all of these in one step; if one of them can't be, then each by itself, in one request, too.
+
+        Return the revision, what could be carried out, and whether it was one step, with ``closing``.
+        """
         if not txns:
-            return 0, []
-        keys, marks = self._keys, waits_ops(self._keys, {name for unit in units for name in unit.waiting})
+            return 0, [], False
+        keys, apart = self._keys, waits_ops(self._keys, {name for unit in units for name in unit.waiting})
+        apart += [op for unit in units for change in unit.changes for op in change.apart(keys)]
         events = [unit.events for unit in units]
         all_events = event_ops(keys, [event for those in events for event in those])
-        result = self._connection.send(combined(txns, all_events, marks))
+        result = self._connection.send(combined([*txns, *([] if closing is None else [closing])], all_events, apart))
         if result.succeeded or len(txns) == 1:
-            return result.revision, [result.succeeded] * len(txns)
-        most = MAX_OPS - len(txns) - len(marks)
+            return result.revision, [result.succeeded] * len(txns), result.succeeded
+        most = MAX_OPS - len(txns) - len(apart)
         parts = []
         for at, txn in enumerate(txns):
             steps = [*txn.then, *event_ops(keys, events[at], slot=at)]
             parts.append(Txn(txn.compares, many(steps, len(txn.compares), most=most)))
-        result = self._connection.send(Txn(then=[*map(nested, parts), *marks]))
-        return result.revision, [answer.succeeded for answer in result.answers[: len(parts)]]
+        result = self._connection.send(Txn(then=[*map(nested, parts), *apart]))
+        return result.revision, [answer.succeeded for answer in result.answers[: len(parts)]], False
 
-    def _txns_of(self, units: Sequence[_Unit]) -> list[Txn]:
-        """Return one transaction for each of these units, as many as fit one request."""
+    def _txns_of(self, units: Sequence[_Unit], compares: Sequence[Compare]) -> list[Txn]:
+        """Return one transaction for each of these units, as many as fit one request that compares other things too."""
         txns: list[Txn] = []
-        size, compared = 0, set[tuple[str, ...]]()
+        size, compared = 0, set(map(compared_in, compares))
         for unit in units:
             txn = self._txn_of(unit)
             size += size_of(txn.then)
@@ -240,16 +221,15 @@ class JobWriter:
 
     def _txn_of(self, unit: _Unit) -> Txn:
         keys = self._keys
-        compares: list[Compare] = [] if unit.condition is None else [unit.condition]
+        compares: list[Compare] = [*unit.txn.compares, *([] if unit.condition is None else [unit.condition])]
         old: Content = {}
         new: Content = {}
         for one in unit.changes:
-            is_complete = one.new is not None and one.new.state is JobState.COMPLETE
-            lease = self._leases.for_records(one.retention, 1) if is_complete else 0
-            compares += [*one.job.unchanged(keys), *(one.new.conditions if one.new is not None else ())]
-            compares += one.job.still_held(keys) if one.is_fenced else ()
-            old, new = old | content_of(keys, one.job.row), new | content_of(keys, one.new, lease)
-        ops = steps_between(old, new)
+            lease = self._leases.for_records(one.retention, 1) if one.is_complete else 0
+            compares += one.conditions(keys)
+            before, after = one.contents(keys, lease)
+            old, new = old | before, new | after
+        ops = [*unit.txn.then, *steps_between(old, new), *(op for one in unit.changes for op in one.more_ops(keys))]
         if unit.lane is not None:
             compares += unit.lane.compares(keys)
             ops += unit.lane.ops(keys)
@@ -275,7 +255,7 @@ class JobWriter:
 
 def _member_of(change: Change) -> Member:
     assert change.new is not None
-    has_joined = change.new.state is BLOCKED and change.job.row.state is not BLOCKED
+    has_joined = waits_for_lane(change.new) and not waits_for_lane(change.job.row)
     return Member(change.job, change.new, change.told, has_joined)
 
 

@@ -16,8 +16,8 @@ LAYOUT = b"layout"
 #: No sequence is as large as this: it is a time in microseconds, or a little more.
 MAX_SEQUENCE = 10**18
 
-#: What the last part of a lane's timer begins with; that of a job is its order.
-_LANE = b"@"
+#: What the last part of the timer of a lane, and of a mark, begins with; that of a job is its order.
+_LANE, _MARK = b"@", b"="
 
 _REVERSED = bytes.maketrans(b"0123456789", b"9876543210")
 
@@ -110,6 +110,8 @@ class Keys:
         self.waiting, self.running = self.paused + b"waiting/", root + b"running/"
         self.entities, self.books, self.entries = root + b"entity/", root + b"book/", root + b"entry/"
         self.schedules, self.due = root + b"schedule/", root + b"due/"
+        self.edges, self.children, self.marks = root + b"edge/", root + b"child/", root + b"mark/"
+        self.steps, self.signals, self.kept = root + b"step/", root + b"signal/", root + b"kept/"
 
     # -- a job ---------------------------------------------------------------------------------------------------------
 
@@ -186,6 +188,55 @@ class Keys:
     def waits(self, name: str) -> bytes:
         """Exists while jobs of a name are BLOCKED, and perhaps some time longer."""
         return self.waiting + encoded(name)
+
+    # -- parents, steps and signals ------------------------------------------------------------------------------------
+
+    def edges_of(self, child: str) -> bytes:
+        """What the keys of the edges of a child begin with; the outcome's letter is the next part."""
+        return self.edges + encoded(child) + b"/"
+
+    def edge(self, child: str, letter: bytes, parent: str) -> bytes:
+        """Holds what a child may know of a parent."""
+        return self.edges_of(child) + letter + b"/" + encoded(parent)
+
+    def children_of(self, parent: str) -> bytes:
+        """What the keys of the children of a parent begin with."""
+        return self.children + encoded(parent) + b"/"
+
+    def child(self, parent: str, child: str) -> bytes:
+        """Holds what the edge of these two says."""
+        return self.children_of(parent) + encoded(child)
+
+    def mark(self, parent: str) -> bytes:
+        """Holds what the edges of a parent have to say."""
+        return self.marks + encoded(parent)
+
+    def due_mark(self, moment: float, parent: str) -> bytes:
+        """A moment at which a mark is to be worked off: a timer."""
+        return self.timers + moment_of(moment) + b"/" + _MARK + encoded(parent)
+
+    def marked_at(self, timer: bytes) -> str | None:
+        """Return the parent whose mark a timer is of; None if it is that of something else."""
+        part = timer.rpartition(b"/")[2]
+        return decoded(part[len(_MARK) :]) if part.startswith(_MARK) else None
+
+    def steps_of(self, uuid: str) -> bytes:
+        """What the keys of a job's steps begin with; its number ends each."""
+        return self.steps + encoded(uuid) + b"/"
+
+    def step(self, uuid: str, number: int) -> bytes:
+        return self.steps_of(uuid) + b"%010d" % number
+
+    def signals_of(self, uuid: str) -> bytes:
+        """What the keys of a job's signals begin with."""
+        return self.signals + encoded(uuid) + b"/"
+
+    def signal(self, uuid: str, name: str) -> bytes:
+        return self.signals_of(uuid) + encoded(name)
+
+    def kept_of(self, uuid: str) -> bytes:
+        """Exists while a job has edges to parents, steps or signals: so they are found when the job is forgotten."""
+        return self.kept + encoded(uuid)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

@@ -55,11 +55,11 @@ class LaneRules:
 
     def limit_of(self, row: StoredJob | None) -> LaneLimit:
         """Return what holds for the lane of a job; what is written of the job makes sure that it is still so."""
-        if row is None or row.ties is None:
+        if row is None or row.lane is None:
             return UNLIMITED
         known = self.known()
         row.conditions = (*row.conditions, known.condition)
-        return known.rules.of_lane(row.ties.lane)
+        return known.rules.of_lane(row.lane)
 
 
 def limits_in(keys: Keys, kvs: Iterable[KeyValue]) -> list[LimitRow]:

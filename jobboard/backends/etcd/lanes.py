@@ -18,7 +18,7 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.keys import MAX_SEQUENCE, Keys, LanePart, is_order, order_of, reversed_order
 from jobboard.backends.etcd.lane_rules import KnownRules
-from jobboard.backends.etcd.layout import VersionedJob, member_at, part_of
+from jobboard.backends.etcd.layout import VersionedJob, member_at, part_of, waits_for_lane
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
     MAX_BYTES,
@@ -158,7 +158,7 @@ class Lanes:
                 continue
             for member in members:
                 # Those that waited under a limit that is removed are left to whoever has removed it.
-                if member.row.state is BLOCKED and member.has_joined:
+                if waits_for_lane(member.row) and member.has_joined:
                     admission.admit_at_once(member.row)
         steps = self._read(limited, {lane: len(changed[lane]) + 1 for lane in limited})
         for step in steps:
@@ -166,7 +166,7 @@ class Lanes:
         self._plan(steps, now, room)
         for step in steps:
             for member in step.members.values():
-                if member.row.state is BLOCKED and member.has_joined:
+                if waits_for_lane(member.row) and member.has_joined:
                     member.take(admission.wait_for_lane(member.row, now))
         return steps
 
@@ -319,9 +319,9 @@ def _enter(step: LaneStep, members: Sequence[Member]) -> None:
     for member in members:
         step.members[member.row.uuid] = member
         job, row = member.job, member.row
-        if job is not None and job.row.is_live:
+        if job is not None and job.row.is_live and job.row.joined_lane is not None:
             _count(step, part_of(job.row), -1)
-        if row.is_live:
+        if row.is_live and row.joined_lane is not None:
             _count(step, part_of(row), 1)
             if row.state is BLOCKED:
                 step.blocked.append(row)
@@ -362,8 +362,7 @@ def _is_as_listed(job: VersionedJob, row: StoredJob, lane: str) -> bool:
     found = job.row
     return (
         found.newer is None
-        and found.ties is not None
-        and found.ties.lane == lane
+        and found.joined_lane == lane
         and found.uuid == row.uuid
         and (found.state is BLOCKED or (found.state is UNCLAIMED and found.claim is None))
     )

@@ -75,6 +75,13 @@ def content_of(keys: Keys, row: StoredJob | None, retention: int = 0) -> Content
     return content | _place_of(keys, row, order) | _lane_of(keys, row, order)
 
 
+def kept_key(keys: Keys, row: StoredJob | None, lease: int) -> Content:
+    """Return the key that a job which has just ended keeps until some moment; another job may have it after that."""
+    if row is None or row.key is None or row.keeps_key_for(row.last_modified) <= 0 or row.is_live:
+        return {}
+    return {keys.key(row.name, row.key): (row.order, lease)}
+
+
 def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
     """Return the keys of a live job in queues, claims and timers."""
     hint = (hint_of(row).packed(), 0)
@@ -92,14 +99,20 @@ def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[byt
 
 def _lane_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
     """Return the key of a live job in its lane."""
-    if row.ties is None:
+    lane = row.joined_lane
+    if lane is None:
         return {}
     part = part_of(row)
-    return {keys.in_lane(row.ties.lane, part, order): (member_of(row) if part in _MOVABLE else b"", 0)}
+    return {keys.in_lane(lane, part, order): (member_of(row) if part in _MOVABLE else b"", 0)}
 
 
 #: The jobs of a lane that a look may admit or withdraw.
 _MOVABLE = (LanePart.BLOCKED, LanePart.CLAIMABLE)
+
+
+def waits_for_lane(row: StoredJob) -> bool:
+    """Whether a job is BLOCKED until its lane has a slot for it; it may be for its parents or a signal."""
+    return row.state is JobState.BLOCKED and row.joined_lane is not None
 
 
 def part_of(row: StoredJob) -> LanePart:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from jobboard.backends import lifecycle
+from jobboard.backends.etcd.changes import Change, change_of
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.ends import Ends
 from jobboard.backends.etcd.expiry import Expiry, LostLeases, is_over
-from jobboard.backends.etcd.job_writer import MAX_JOBS, Change, JobWriter, change_of
+from jobboard.backends.etcd.job_writer import MAX_JOBS, JobWriter
 from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.layout import VersionedJob, under
 from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import absent, get, modified_at
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence
+from jobboard.backends.rows import Abandonment, ClaimAnswer, Extension, Fence, Refused, Verdict
 from jobboard.backends.transition import Transition
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
@@ -37,6 +40,8 @@ class ReadModifyWrite:
         leases: Leases,
         lost_leases: LostLeases,
         rules: LaneRules,
+        ends: Ends,
+        resolver: Resolver,
     ) -> None:
         self._connection = connection
         self._keys = connection.keys
@@ -45,6 +50,7 @@ class ReadModifyWrite:
         self._leases = leases
         self._lost_leases = lost_leases
         self._rules = rules
+        self._ends, self._resolver = ends, resolver
 
     def under_fence(self, fence: Fence) -> VersionedJob | None:
         """Return the job of a claim that holds, as this client remembers or reads it; None if it does not hold."""
@@ -59,18 +65,17 @@ class ReadModifyWrite:
         """Carry changes out, each atomically. A job that this client remembers under the claim of one is not read."""
         return carry_out(changes, lambda change: change.uuid, self._attempt, MAX_JOBS)
 
-    def _attempt(
-        self, turn: Sequence[jobs.Change[StoredJob, Answer]], _is_again: bool
-    ) -> Sequence[Done[Answer] | None]:
+    def _attempt(self, turn: Sequence[jobs.Change[StoredJob, Answer]], is_again: bool) -> Sequence[Done[Answer] | None]:
         found, now = self._jobs({change.uuid: change.fence for change in turn}), self._connection.now()
         decided = [_decided(change, found[change.uuid], now) for change in turn]
-        written = self._writer.apply([write for _, write in decided if write is not None])
-        if False in written:
+        results = self._ends.write(
+            [(change, write) for change, (_, write) in zip(turn, decided, strict=True)], is_again
+        )
+        if False in results:
             self._lost_leases.check()
-        results = iter(written)
-        return [
-            Done(answer, write is not None) if write is None or next(results) else None for answer, write in decided
-        ]
+        answers = zip(turn, decided, strict=True)
+        self._resolver.after([], [one.uuid for one, (answer, _) in answers if _is_left(answer, found[one.uuid])])
+        return [_done(answer, write, result) for (answer, write), result in zip(decided, results, strict=True)]
 
     def _jobs(self, fences: Mapping[str, Fence | None]) -> dict[str, VersionedJob | None]:
         """Return the jobs of a turn: those that this client remembers under these claims, the others as read."""
@@ -103,8 +108,13 @@ class ReadModifyWrite:
     def abandon(self, row: StoredJob | None, end: Abandonment, now: float) -> Transition[ClaimAnswer]:
         """Return a job; one that only later versions can read without a delay, since its record stays as it is."""
         if row is not None and row.newer is not None:
-            end = replace(end, delay=0.0, run_at=None)
-        return lifecycle.abandon(row, end, now, self._slack(now), self.limit_of(row))
+            end = replace(end, delay=0.0, run_at=None, signal=None)
+        has_signal = False
+        if end.signal is not None and lifecycle.holds(row, end.fence):
+            # One that is sent later changes the claim, so that this is decided anew.
+            (found,) = self._connection.read([get(self._keys.signal(end.fence.uuid, end.signal), keys_only=True)])
+            has_signal = found.first is not None
+        return lifecycle.abandon(row, end, now, self._slack(now), self.limit_of(row), has_signal)
 
     def limit_of(self, row: StoredJob | None) -> LaneLimit:
         """Return what holds for the lane of a job; the write makes sure that it is still so."""
@@ -139,3 +149,17 @@ def _decided(
         # A job that only later versions can read may be claimed, and its claim may end; it is not changed otherwise.
         raise BoardUnavailable(f"the record of job {job.row.uuid} is of a newer format; upgrade this client")
     return transition.answer, write
+
+
+def _done(answer: Answer, write: Change | None, result: bool | Refused | None) -> Done[Answer] | None:
+    """Return what is certain of a change; None: it must be tried again."""
+    if isinstance(result, Refused):
+        # Only the end of a claim is refused, and its answer may be so.
+        return Done(cast(Answer, result), False)
+    return Done(answer, write is not None) if result else None
+
+
+def _is_left(answer: object, job: VersionedJob | None) -> bool:
+    """Whether an end was made before, perhaps by a client that did not learn of it, and left a mark."""
+    ties = None if job is None else job.row.ties
+    return answer is Verdict.REPEATED and ties is not None and ties.has_children

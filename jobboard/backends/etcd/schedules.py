@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.keys import behind, decoded
-from jobboard.backends.etcd.posting import Existing, Posting
+from jobboard.backends.etcd.planning import Existing
+from jobboard.backends.etcd.posting import Posting
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, delete, get, kvs_of, modified_at, put, scan
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
@@ -31,10 +33,10 @@ class Schedules(ScheduleStore):
     The queue has a large one without its body: a request can't hold this twice, and a job of that size as well.
     """
 
-    def __init__(self, connection: Connection, posting: Posting) -> None:
+    def __init__(self, connection: Connection, posting: Posting, batches: Batches) -> None:
         self._connection = connection
         self._keys = connection.keys
-        self._posting = posting
+        self._posting, self._batches = posting, batches
         #: Each schedule as this client read or wrote it last, and the revision in which it was written.
         self._seen: LruCache[tuple[ScheduleRow, int]] = LruCache(10_000)
 
@@ -80,11 +82,11 @@ class Schedules(ScheduleStore):
     ) -> bool:
         """Carry out the whole step; False, and nothing is done, if the board is not as it assumed."""
         keys, now = self._keys, self._connection.now()
-        txn = self._posting.txn_of(self._posting.plan(step.postings, existing, now), existing, now, tries)
+        txn = self._batches.txn_of(self._batches.plan(step.postings, existing, now), existing, now, tries)
         txn.compares.append(modified_at(keys.schedule(step.id), revision))
         events = [Event(item.kind, item.uuid, item.name, item.who, None, now, item.reason) for item in step.events]
         txn.then += [*self._steps_to(step, old), *event_ops(keys, events, _EVENT_SLOT)]
-        result = self._posting.send(txn)
+        result = self._batches.send(txn)
         if result.succeeded and step.row is not None:
             self._seen.put(step.id, (step.row, result.revision))
         return result.succeeded

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
+from jobboard.backends import lifecycle
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.etcd.keys import order_of, parts_of_order
 from jobboard.backends.etcd.txn import Compare, KeyValue
@@ -73,6 +74,9 @@ _scalars, _blobs = attrgetter(*_SCALARS), attrgetter(*_BLOBS)
 #: Records of format 1 are those of jobs without a lane, from before there were any.
 _FORMAT = 2
 _EARLIER_FORMATS = (1,)
+
+#: What stands beside the ties of a job that keeps its key after its end.
+_KEY_UNTIL = "key_until"
 
 #: The format in the body of a job whose record only later versions can read: no version of this code has it.
 _NEWER = 127
@@ -158,6 +162,8 @@ class StoredJob(JobRow):
     claim_token: int = 0
     is_unreadable: bool = False
     newer: bytes | None = None
+    #: The moment until which it keeps its key, also when it has ended.
+    key_until: float | None = None
     #: The lease of its claim, in a job as callers see it.
     lease: int = 0
     #: Further comparisons that must hold when this is written.
@@ -173,10 +179,13 @@ class StoredJob(JobRow):
 
     @property
     def due(self) -> float | None:
-        """The moment at which its claim or its delay ends."""
-        if self.claim is not None:
-            return self.claim.expires_at
-        return self.run_at if self.state is JobState.DELAYED else None
+        """The moment at which time changes it: its claim or its delay ends, or it should have begun."""
+        return lifecycle.due_at(self) if self.claim is None else self.claim.expires_at
+
+    def keeps_key_for(self, now: float) -> float:
+        """Return for how many seconds from now its key is taken even if it has ended; a cancelled one gives it back."""
+        is_cancelled = self.state is JobState.COMPLETE and self.cancel_asked and self.owner is None
+        return 0.0 if self.key_until is None or is_cancelled else max(0.0, self.key_until - now)
 
     def seen(self) -> StoredJob:
         """Return a copy as callers and the lifecycle see it: with the values of the claim."""
@@ -214,8 +223,11 @@ class StoredJob(JobRow):
     def add_history(self, notes: Iterable[Note]) -> None:
         self.notes = (*self.notes, *map(_line_of, notes))[-HISTORY_LENGTH:]
 
-    def after(self, row: StoredJob, change: Transition[Any]) -> StoredJob:
-        """Return what to store of this job when a transition has changed the copy that callers see to ``row``."""
+    def after(self, row: StoredJob, change: Transition[Any], retention: float) -> StoredJob:
+        """Return what to store of this job when a transition has changed the copy that callers see to ``row``.
+
+        :param retention: for how many seconds it is shown, if it is complete.
+        """
         if row.state is JobState.CLAIMED and self.claim is not None:
             new = replace(self, conditions=row.conditions)
             if row.checkpoint is not self.checkpoint:
@@ -232,11 +244,14 @@ class StoredJob(JobRow):
             return new
         row.notes = self.lines()
         row.add_history(change.history)
-        if row.state is JobState.COMPLETE:
-            shown_until = row.last_modified + change.retention
-            row.hidden_from = shown_until if change.retention > 0 else 0.0
-            row.forgotten_from = shown_until + RETRY_WINDOW
+        row.end(row.last_modified, retention)
         return row
+
+    def end(self, now: float, retention: float) -> None:
+        """Note for how long it is shown, if it is complete."""
+        if self.state is JobState.COMPLETE:
+            self.hidden_from = now + retention if retention > 0 else 0.0
+            self.forgotten_from = now + retention + RETRY_WINDOW
 
     def packed(self) -> bytes:
         """Return the record as it is stored, without the claim.
@@ -258,7 +273,10 @@ class StoredJob(JobRow):
 
     def _packed(self) -> bytes:
         parts = [_FORMAT, self.state.value, _scalars(self), _blobs(self), self.notes, self.aliases]
-        return pack(parts if self.ties is None else [*parts, pack_ties(self.ties)])
+        tied = {} if self.ties is None else pack_ties(self.ties)
+        if self.key_until is not None:
+            tied[_KEY_UNTIL] = self.key_until
+        return pack(parts if self.ties is None and not tied else [*parts, tied])
 
 
 def stored_job_of(data: bytes) -> StoredJob:
@@ -278,7 +296,10 @@ def stored_job_of(data: bytes) -> StoredJob:
     check_kinds(aliases, (TEXT,) * len(aliases))
     given = dict(zip((*_SCALARS, *_BLOBS), (*scalars, *blobs), strict=True))
     row = StoredJob(**given, state=JobState(state), notes=_notes_of(notes), aliases=tuple(aliases))
-    row.ties = ties_of(ties[0]) if ties else None
+    if ties:
+        row.key_until = ties[0].pop(_KEY_UNTIL, None)
+        check_kinds([row.key_until], [NUMBER_OR_NONE])
+        row.ties = None if row.key_until is not None and not ties[0] else ties_of(ties[0])
     return row
 
 
@@ -292,15 +313,19 @@ def newer_job(hint: Hint, order: bytes, data: bytes) -> StoredJob:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What queues and timers store of a job: enough to claim it, and to name it if its record can't be read."""
+    """What queues and timers store of a job: enough to claim it, and to name it if its record can't be read.
+
+    ``due``: the moment of the timer that a job has which can be claimed.
+    """
 
     uuid: str
     name: str
     created_on: float
     lane: str | None = None
+    due: float | None = None
 
     def packed(self) -> bytes:
-        ties = () if self.lane is None else (self.lane,)
+        ties = (self.lane, self.due) if self.due is not None else (self.lane,) if self.lane is not None else ()
         return pack((self.uuid, self.name, self.created_on, *ties))
 
     @classmethod
@@ -310,12 +335,14 @@ class Hint:
             known, more = items_of(data, (TEXT, TEXT, NUMBER))
         except ValueError:
             return None
-        hint: Hint = cls(*known)
-        return hint if not more or type(more[0]) is not str else replace(hint, lane=more[0])
+        lane, due = (*more, None, None)[:2]
+        uuid, name, created_on = known
+        return cls(uuid, name, created_on, lane if type(lane) is str else None, due if type(due) in NUMBER else None)
 
 
 def hint_of(row: StoredJob) -> Hint:
-    return Hint(row.uuid, row.name, row.created_on, None if row.ties is None else row.ties.lane)
+    due = row.due if row.claim is None and row.state is JobState.UNCLAIMED else None
+    return Hint(row.uuid, row.name, row.created_on, row.joined_lane, due)
 
 
 def _line_of(note: Note) -> HistoryLine:

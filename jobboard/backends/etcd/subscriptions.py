@@ -136,6 +136,9 @@ class Subscriptions:
         if event.due is not None:
             for waiter in waiters:
                 waiter.notify(event.name, event.due)
+        if event.wakes_at is not None:
+            for waiter in waiters:
+                waiter.notify(None, event.wakes_at)
         if not any(event.kind in listener.kinds for listener in listeners):
             return
         job_event = event.job_event(revision)

@@ -215,6 +215,16 @@ def less(key: bytes, value: bytes) -> Compare:
     return {"key": b64(key), "target": "VALUE", "result": "LESS", "value": b64(value)}
 
 
+def value_is(key: bytes, value: bytes) -> Compare:
+    """Hold if the key exists, and has this value."""
+    return {"key": b64(key), "target": "VALUE", "result": "EQUAL", "value": b64(value)}
+
+
+def created_at(key: bytes, revision: int) -> Compare:
+    """Hold if the key exists since this revision."""
+    return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": str(revision)}
+
+
 def compared_in(compare: Compare) -> tuple[str, ...]:
     """Return what tells a comparison from others; of several that are the same, one is sent."""
     return tuple(compare.values())

@@ -17,6 +17,7 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
+    NewJob,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -32,12 +33,15 @@ class Change(Generic[Row, Answer]):
     """A change of one job: ``decide`` gets its row (None: there is none) and the time, and changes that row.
 
     ``fence``: the claim that it belongs to. ``may_be_held``: the client that sends it has usually claimed the job.
+    ``posts``: what the request posts in the same step, unless it is refused. ``seal``: the graph that is complete then.
     """
 
     uuid: str
     decide: Callable[[Row | None, float], Transition[Answer]]
     fence: Fence | None = None
     may_be_held: bool = False
+    posts: tuple[NewJob, ...] = ()
+    seal: str | None = None
 
 
 class JobStorage(Protocol[Row]):
@@ -77,14 +81,20 @@ class JobChanges(Generic[Row]):
         return self._storage.change([Change(fence.uuid, decide, fence, True)])[0]
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return self._under_claims(ends, lifecycle.consume)
+        def change(end: Consumption) -> Change[Row, ClaimAnswer]:
+            fence = end.fence
+            return Change(
+                fence.uuid, lambda row, now: lifecycle.consume(row, end, now), fence, True, end.posts, end.seal
+            )
+
+        return self._storage.change([change(end) for end in ends])
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._under_claims(ends, self._storage.abandon)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         def change(end: Trashing) -> Change[Row, ClaimAnswer]:
-            return Change(end.uuid, lambda row, now: lifecycle.trash(row, end, now), end.fence, True)
+            return Change(end.uuid, lambda row, now: lifecycle.trash(row, end, now), end.fence, True, end.posts)
 
         return self._storage.change([change(end) for end in ends])
 
