@@ -43,6 +43,10 @@ class _GraphPlan:
         return Graph(new_uuid(), jobs, self._before)
 
     def _add_edges(self, posting: Posting, uuid: str) -> None:
+        if posting.if_exists == "replace" and posting.after is not None:
+            raise InvalidPosting(
+                'after can\'t go with if_exists="replace": the live job keeps its parents', path="after"
+            )
         for parent in self._named("after", posting.after):
             self._parents[uuid][parent] = None
         for child in self._named("before", posting.before):
@@ -66,6 +70,9 @@ class _GraphPlan:
         uuid = self._uuids.get(id(job))
         if uuid is None:
             raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted; use post_many", path=what)
+        if job.if_exists != "raise":
+            why = "may turn out to be a job that is there: post it first, and name the job that post returns"
+            raise InvalidPosting(f"{what} names {job!r} with if_exists={job.if_exists!r}, which {why}", path=what)
         return uuid
 
     def _sorted(self) -> list[str]:
