@@ -9,6 +9,7 @@ from typing import Any
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import LinkOutcome, parent_of_graph
 from jobboard.backends.rows import NewJob, Posted, PostOutcome, Verdict
+from jobboard.client.cycles import CycleSearch
 from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError
 
 #: How many parents one request lets a job wait for besides.
@@ -69,7 +70,10 @@ class GraphPoster:
         """Post all jobs of a graph so that they wait until it is sealed; what is not sealed is cancelled in a minute.
 
         :raises GraphRefused: nothing of it stays.
+        :raises InvalidPosting: a job on the board would wait for itself, or waits no more; nothing of it stays.
         """
+        if graph.before:
+            CycleSearch(self._call, self._backend).check(graph.jobs, graph.before)
         try:
             answers = [answer for part in self._parts(graph) for answer in self._stage_part(*part)]
             for child, parent in graph.before:

@@ -25,6 +25,7 @@ from jobboard.testing.contract.ends import (
 from jobboard.testing.contract.entities import EntityCases
 from jobboard.testing.contract.events import EventCases
 from jobboard.testing.contract.expiry import ExpiryCases
+from jobboard.testing.contract.failed_parents import FailedParentCases
 from jobboard.testing.contract.fences import FenceCases
 from jobboard.testing.contract.fired_by_hand import FiredByHandCases
 from jobboard.testing.contract.firing import FiringCases
@@ -36,6 +37,7 @@ from jobboard.testing.contract.lanes import LaneCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
 from jobboard.testing.contract.limit_rules import LimitRuleCases
 from jobboard.testing.contract.limits import LimitCases
+from jobboard.testing.contract.linking import LinkCases
 from jobboard.testing.contract.name_limits import NameLimitCases
 from jobboard.testing.contract.newer import NewerCases
 from jobboard.testing.contract.operators import (
@@ -63,10 +65,10 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1168
+CONTRACT_CASES = 1219
 
 #: How many of them need edges.
-EDGE_CASES = 28
+EDGE_CASES = 79
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -94,7 +96,7 @@ class Contract(
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
-    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, EdgeCases, Counted,
+    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, EdgeCases, FailedParentCases, LinkCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -1,0 +1,185 @@
+"""One more parent of a job that still waits: for children that running jobs find (``before=``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, Outcome
+from jobboard.board import JobBoard
+from jobboard.errors import InvalidPosting
+from jobboard.job import Posting
+from jobboard.testing.contract.case import LONG, drain, uuids_of
+from jobboard.testing.contract.edge_case import (
+    BLOCKED,
+    DELAYED,
+    TRASHED,
+    UNCLAIMED,
+    EdgeCase,
+    children_of,
+    counts_of,
+    end,
+    is_gone,
+    link,
+    of_edges,
+    outcomes_of,
+    post_after,
+    results_of,
+)
+from jobboard.testing.contract.lane_case import LANE, limit, post_in, states_of
+from jobboard.validation import new_uuid
+
+
+class LinkCases(EdgeCase):
+    @of_edges
+    def test_a_running_job_finds_more_to_do_before_its_child(self, board: JobBoard, other: JobBoard) -> None:
+        finder = board.post("resize")
+        report = post_after(board, finder)
+        board.claim(finder, "alice", LONG)
+        pages = [board.post("resize", before=[report]) for _ in range(3)]
+        assert states_of(other, report, *pages) == [BLOCKED, *[UNCLAIMED] * 3]
+        assert counts_of(other, report) == EdgeCounts(open=4)
+        board.consume(finder, "alice", 0)
+        for number, page in enumerate(pages):
+            assert states_of(other, report) == [BLOCKED]
+            end(board, page, number + 1)
+        assert states_of(other, report) == [UNCLAIMED]
+        assert sorted(results_of(other, report).values()) == [0, 1, 2, 3]
+
+    @of_edges
+    def test_a_page_finds_another_page(self, board: JobBoard) -> None:
+        first = board.post("resize")
+        report = post_after(board, first)
+        seen = [first]
+        for _ in range(10):
+            board.claim(seen[-1], "alice", LONG)
+            page = board.post("resize", before=[report])
+            board.consume(seen[-1], "alice")
+            assert states_of(board, page, report) == [UNCLAIMED, BLOCKED]
+            seen.append(page)
+        assert uuids_of(drain(board)) == uuids_of([seen[-1], report])
+
+    @of_edges
+    def test_one_posting_before_several_jobs_and_after_others(self, board: JobBoard) -> None:
+        first = board.post("resize")
+        children = [post_after(board, first) for _ in range(3)]
+        between = board.post("resize", after=[first], before=children)
+        assert states_of(board, between, *children) == [BLOCKED] * 4
+        end(board, first)
+        assert states_of(board, between, *children) == [UNCLAIMED, *[BLOCKED] * 3]
+        end(board, between)
+        assert states_of(board, *children) == [UNCLAIMED] * 3
+
+    @of_edges
+    def test_postings_of_one_batch_before_each_other(self, board: JobBoard) -> None:
+        last = Posting("resize")
+        middle = Posting("resize", before=[last])
+        jobs = board.post_many([last, middle, Posting("resize", before=[middle, last])])
+        assert states_of(board, *jobs) == [BLOCKED, BLOCKED, UNCLAIMED]
+        assert uuids_of(drain(board)) == uuids_of(jobs[::-1])
+
+    @of_edges
+    def test_a_link_is_idempotent(self, board: JobBoard) -> None:
+        first, *more = (board.post("resize") for _ in range(4))
+        child = post_after(board, first)
+        assert link(board, child, *more) is LinkOutcome.DONE
+        assert link(board, child, *more) is LinkOutcome.REPEATED
+        assert link(board, child, first) is LinkOutcome.REPEATED
+        assert counts_of(board, child) == EdgeCounts(open=4)
+        for each in (first, *more):
+            end(board, each)
+        assert link(board, child, *more) is LinkOutcome.REPEATED
+        assert states_of(board, child) == [UNCLAIMED]
+
+    @of_edges
+    def test_a_job_that_waits_for_no_parents_takes_no_more_of_them(self, board: JobBoard) -> None:
+        limit(board, 1)
+        parent, late = board.post("resize"), board.post("resize")
+        never, delayed = board.post("resize"), board.post("resize", delay=LONG)
+        in_lane = [post_in(board) for _ in range(2)][1]
+        resolved, trashed, done = (post_after(board, parent) for _ in range(3))
+        board.trash(trashed, by="an operator")
+        end(board, parent)
+        end(board, done)
+        for child in (never, delayed, in_lane, resolved, trashed, done):
+            before = states_of(board, child)
+            assert link(board, child, late) is LinkOutcome.STARTED
+            assert states_of(board, child) == before
+            with pytest.raises(InvalidPosting) as caught:
+                board.post("rotate", before=[child])
+            assert caught.value.path == "before"
+        assert children_of(board, late) == {}
+        assert not list(board.iterjobs(names=["rotate"]))
+
+    @of_edges
+    def test_what_the_board_does_not_know_is_linked_to_nothing(self, board: JobBoard) -> None:
+        parent = board.post("resize")
+        child = post_after(board, parent)
+        assert link(board, new_uuid(), parent) is LinkOutcome.MISSING
+        assert link(board, child, board.post("resize"), new_uuid()) is LinkOutcome.MISSING
+        assert counts_of(board, child) == EdgeCounts(open=1)
+        with pytest.raises(InvalidPosting):
+            board.post("rotate", before=[new_uuid()])
+        assert not list(board.iterjobs(names=["rotate"]))
+        assert uuids_of(drain(board))[0] == parent.uuid
+
+    @of_edges
+    def test_a_delayed_job_takes_more_parents(self, board: JobBoard) -> None:
+        parent, more = board.post("resize"), board.post("resize")
+        child = post_after(board, parent, delay=LONG)
+        assert link(board, child, more) is LinkOutcome.DONE
+        assert states_of(board, child) == [DELAYED]
+        assert board.run_now(child)
+        end(board, parent)
+        assert states_of(board, child) == [BLOCKED]
+        end(board, more)
+        assert states_of(board, child) == [UNCLAIMED]
+
+    @of_edges
+    def test_a_link_to_what_has_ended(self, board: JobBoard) -> None:
+        done, failed, gone, parent = (board.post("resize") for _ in range(4))
+        end(board, done, "the result")
+        board.trash(failed, by="an operator")
+        board.cancel(gone)
+        waiting, cancelled, trashed = (post_after(board, parent, if_failed=way) for way in ("wait", "cancel", "wait"))
+        assert link(board, waiting, done, failed) is LinkOutcome.DONE
+        assert states_of(board, waiting) == [BLOCKED]
+        assert counts_of(board, waiting) == EdgeCounts(open=1, done=1, failed=1)
+        assert link(board, cancelled, failed) is LinkOutcome.DONE
+        assert is_gone(board, cancelled)
+        assert link(board, trashed, gone) is LinkOutcome.DONE
+        assert states_of(board, trashed) == [TRASHED]
+        end(board, parent)
+        board.restore(failed.uuid)
+        assert outcomes_of(board, waiting, failed) == [Outcome.OPEN]
+        assert uuids_of(drain(board)) == uuids_of([failed, waiting])
+
+    @of_edges
+    def test_fifty_parents_are_linked_at_once(self, board: JobBoard) -> None:
+        child = post_after(board, board.post("resize"))
+        parents = board.post_many([Posting("resize") for _ in range(50)])
+        assert link(board, child, *parents) is LinkOutcome.DONE
+        assert counts_of(board, child) == EdgeCounts(open=51)
+        assert uuids_of(drain(board, limit=1))[-1] == child.uuid
+
+    @of_edges
+    def test_a_job_of_a_lane_takes_more_parents(self, board: JobBoard) -> None:
+        limit(board, 1)
+        parent, holder = board.post("resize"), post_in(board)
+        child = post_after(board, parent, lane=LANE)
+        more = board.post("resize", before=[child], priority="low")
+        assert uuids_of(drain(board, limit=1)) == uuids_of([parent, holder, more, child])
+
+    @of_edges
+    def test_jobs_that_would_wait_for_each_other_are_refused(self, board: JobBoard) -> None:
+        first = board.post("resize")
+        child = post_after(board, first)
+        grandchild = post_after(board, child)
+        for last in (child, grandchild):
+            with pytest.raises(InvalidPosting, match="wait for each other"):
+                board.post("rotate", after=[last], before=[child])
+        one = Posting("rotate")
+        two = Posting("rotate", after=[one], before=[one])
+        with pytest.raises(InvalidPosting, match="wait for each other"):
+            board.post_many([one, two])
+        assert not list(board.iterjobs(names=["rotate"]))
+        assert uuids_of(drain(board)) == uuids_of([first, child, grandchild])
