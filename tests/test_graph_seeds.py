@@ -93,18 +93,21 @@ class _Run:
         self.board.close()
 
 
+def _play(seed: int) -> None:
+    try:
+        _Run(seed).play()
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_each_child_runs_once_behind_its_parents(first: int) -> None:
     for seed in range(first, first + 20):
-        _Run(seed).play()
+        _play(seed)
 
 
 if __name__ == "__main__":
     begin, count = map(int, sys.argv[1:3])
-    for seed in range(begin, begin + count):
-        try:
-            _Run(seed).play()
-        except BaseException:
-            print(f"seed {seed}", file=sys.stderr)
-            raise
-    print(f"{count} seeds from {begin}: each child ran once, behind its parents")
+    for number in range(begin, begin + count):
+        _play(number)
+    sys.stdout.write(f"{count} seeds from {begin}: each child ran once, behind its parents\n")
