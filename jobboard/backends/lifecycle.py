@@ -416,7 +416,7 @@ def restore(
     row.attempts, row.reason, row.cancel_asked = 0, None, False
     # An operator wants it now: a delay that isn't over must not come back with the next abandon.
     row.run_at = None if _is_delayed(row, now) else row.run_at
-    waiting.let_begin_late(row, now)
+    waiting.let_begin(row, now)
     join(row, now)
     return changed(row, now, TrashOutcome.DONE, Note(EventKind.RESTORED, by, now, None, reason), is_back=True)
 

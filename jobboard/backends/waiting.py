@@ -78,10 +78,15 @@ def miss(row: JobRow, now: float) -> Transition[None]:
     return trashed_with(row, (), now, None, trashed(row, now, None, None))
 
 
-def let_begin_late(row: JobRow, now: float) -> None:
-    """Let a job that an operator restores begin although its moment for that is over: it would be set aside again."""
+def let_begin(row: JobRow, now: float) -> None:
+    """Let a job that an operator restores begin although its moment for that is over: it would be set aside again.
+
+    It does not wait for the signal that it waited for: it runs, and then waits again for as long as it says.
+    """
     if row.ties is not None and row.ties.start_by is not None and row.ties.start_by <= now:
         row.ties = replace(row.ties, start_by=None)
+    if row.ties is not None and row.ties.signal is not None:
+        row.ties = replace(row.ties, signal=None)
 
 
 def wait_for_signal(
