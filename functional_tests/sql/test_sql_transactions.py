@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
+from harnesses.sqlite_harness import SqliteHarness
 from pymysql.constants import CLIENT
 from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
@@ -21,7 +22,6 @@ from sqlalchemy.pool import NullPool
 
 import jobboard
 from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting
-from jobboard.backends.sql import SqliteBackend
 from jobboard.board import client_of
 from jobboard.errors import NotSupported, TransactionUndone
 from jobboard.testing import Harness, eventually
@@ -37,20 +37,6 @@ class Place(NamedTuple):
     harness: Harness
     engine_url: str
     connect: Callable[..., Any]
-
-
-class SqliteHarness(Harness):
-    backend_class = SqliteBackend
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._path = path
-
-    def uri(self) -> str:
-        return f"sqlite:///{self._path}"
-
-    def corrupt(self, board: JobBoard, uuid: str) -> None:
-        raise NotImplementedError
 
 
 @pytest.fixture(params=["postgresql", "mariadb", "sqlite"])

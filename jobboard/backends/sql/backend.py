@@ -20,6 +20,7 @@ from jobboard.backends.sql.maintenance import Maintenance
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import Reading
 from jobboard.backends.sql.schedules import Schedules
+from jobboard.backends.sql.steps import Steps
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 
@@ -41,6 +42,7 @@ class Operations:
         claiming: Callable[[Any], Claiming] = Claiming,
         claimed_jobs: Callable[[Any], ClaimedJobs] = ClaimedJobs,
         reading: Callable[[Any], Reading] = Reading,
+        steps: Callable[[Any], Steps] = Steps,
     ) -> None:
         self.transactions = transactions
         self.reading = reading(transactions)
@@ -52,6 +54,7 @@ class Operations:
         self.books = Books(transactions)
         self.schedules = Schedules(transactions)
         self.limits = Limits(transactions)
+        self.steps = steps(transactions)
 
 
 class SqlBackend(Backend, Generic[D]):
@@ -145,6 +148,7 @@ class UserTransactionBackend(Backend):
         self._transactions = operations.transactions
         self.jobs, self.schedules, self.entities = operations.jobs, operations.schedules, operations.entities
         self.books, self.limits, self.maintenance = operations.books, operations.limits, operations.maintenance
+        self.steps = operations.steps
 
     def open(self, timeout: float) -> None:
         raise NotImplementedError("it is open for as long as the transaction")

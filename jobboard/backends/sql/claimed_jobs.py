@@ -15,6 +15,7 @@ from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import reason_of
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.steps import is_sent
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
 from jobboard.backends.transition import Note, Transition
@@ -98,11 +99,8 @@ class ClaimedJobs:
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
-            now, changes = transaction.now, ((jobs.under(end.fence), end) for end in ends)
-            return save(
-                transaction,
-                ((job, lifecycle.abandon(job, end, now, limit=jobs.limits.of(job))) for job, end in changes),
-            )
+            changes = ((jobs.under(end.fence), end) for end in ends)
+            return save(transaction, ((job, _abandoned(transaction, job, end, jobs)) for job, end in changes))
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         with self._transactions.write() as transaction:
@@ -122,6 +120,14 @@ def _lock(transaction: Transaction, fences: list[Fence]) -> LockedJobs:
     """Lock the jobs of these fences, on a board where nothing else is due."""
     expire_and_promote(transaction)
     return LockedJobs.lock(transaction, [fence.uuid for fence in fences])
+
+
+def _abandoned(
+    transaction: Transaction, job: StoredJob | None, end: Abandonment, jobs: LockedJobs
+) -> Transition[ClaimAnswer]:
+    # Who sends a signal locks the job first.
+    has_signal = end.signal is not None and is_sent(transaction, end.fence.uuid, end.signal)
+    return lifecycle.abandon(job, end, transaction.now, limit=jobs.limits.of(job), has_signal=has_signal)
 
 
 def _extended(transaction: Transaction, job: StoredJob | None, renewal: Extension) -> _Change:

@@ -10,6 +10,7 @@ from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.mysql.connection import Connect, connector
 from jobboard.backends.sql.mysql.driver import MysqlDriver
 from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming, MysqlPosting
+from jobboard.backends.sql.mysql.steps import MysqlSteps
 from jobboard.backends.sql.mysql.tls import OPTIONS as TLS_OPTIONS
 from jobboard.backends.sql.mysql.tls import tls_of
 from jobboard.backends.sql.server_backend import ServerBackend
@@ -48,7 +49,7 @@ class MysqlBackend(ServerBackend):
             self._parameters = parameters | tls_of(tls, parameters.get("unix_socket", parameters["host"]))
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
-        return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs)
+        return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs, steps=MysqlSteps)
 
     def _connector(self) -> tuple[Connect, str]:
         known = self._parameters

@@ -84,7 +84,7 @@ def _write(database: ServerDatabase, *statements: Statement) -> AbstractContextM
     return database.transaction(begin)
 
 
-def _run(database: ServerDatabase, script: Script, **parameters: Any) -> list[Sequence[Row]]:
+def run_script(database: ServerDatabase, script: Script, **parameters: Any) -> list[Sequence[Row]]:
     """Run a script; return the rows of each statement that has any."""
     with database.transaction(functools.partial(_transaction_on, database)) as transaction:
         transaction.commit_by(script, **parameters)
@@ -153,7 +153,7 @@ class MysqlClaiming(Claiming):
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, statuses = _run(self._transactions, script, name=name, limit=1, **claimed_by(claim))
+        rows, statuses = run_script(self._transactions, script, name=name, limit=1, **claimed_by(claim))
         is_any_blocked = _is_any_blocked(rows, not_empty(statuses, self._transactions.driver.where))
         if rows:
             self._transactions.notify(False)
@@ -185,7 +185,7 @@ class MysqlClaimedJobs(ClaimedJobs):
     def _consume_one(self, end: Consumption) -> None:
         """Consume, or fail."""
         fence = end.fence
-        _run(
+        run_script(
             self._transactions,
             CONSUME_ONE,
             uuid=fence.uuid,

@@ -115,7 +115,7 @@ INSERT INTO jobboard_journal (board, job, kind, at) VALUES
 FIRST_POSTED = "SET @jobboard_id = LAST_INSERT_ID()"
 POSTED = Statement(text("SELECT @jobboard_now, @jobboard_id, @@auto_increment_increment"))
 
-_COMMIT = Statement(text("COMMIT"))
+COMMIT = Statement(text("COMMIT"))
 # One job is claimed without knowing its id here.
 _CLAIM_HEAD = (
     _claim_of("(@jobboard_id)"),
@@ -126,7 +126,7 @@ SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHER
 """)
     ),
     STATUS,
-    _COMMIT,
+    COMMIT,
 )
 CLAIM_ONE = Script("claim", *BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST, HEADS, *_CLAIM_HEAD)
 CLAIM_ONE_OF_NAME = Script(
@@ -143,5 +143,5 @@ VALUES (IF(ROW_COUNT() = 1, :board, NULL), {ID.format(board=":board", uuid=":uui
     @jobboard_now)
 """)  # nosec B608 # made of this module's constants only; values are bound parameters
     ),
-    _COMMIT,
+    COMMIT,
 )

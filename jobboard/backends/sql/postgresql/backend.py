@@ -16,6 +16,7 @@ from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlPosting,
     PostgresqlReading,
 )
+from jobboard.backends.sql.postgresql.steps import PostgresqlSteps
 from jobboard.backends.sql.postgresql.tls import tls_of
 from jobboard.backends.sql.postgresql.user_posting import PostgresqlUserPosting
 from jobboard.backends.sql.server_backend import ServerBackend
@@ -50,7 +51,9 @@ class PostgresqlBackend(ServerBackend):
             self._parameters |= tls_of(parameters, self._parameters.get("host"), unverified=unverified)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
-        return Operations(database, PostgresqlPosting, PostgresqlClaiming, PostgresqlClaimedJobs, PostgresqlReading)
+        return Operations(
+            database, PostgresqlPosting, PostgresqlClaiming, PostgresqlClaimedJobs, PostgresqlReading, PostgresqlSteps
+        )
 
     def _operations_within(self, connection: Any) -> Operations:
         return Operations(self.database.join(connection), PostgresqlUserPosting)
