@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    case,
     delete,
     exists,
     func,
@@ -44,7 +45,7 @@ from jobboard.backends.sql.job_conditions import (
 )
 from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.rows import JOB_COLUMNS, OPTIONS
-from jobboard.backends.sql.schema import jobs, journal, lanes, pauses
+from jobboard.backends.sql.schema import jobs, journal, lanes, pauses, steps, windows
 from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
@@ -147,8 +148,27 @@ EXTEND = Statement(
 #: For a claim that was extended while others had locked its row.
 KEEP = Statement(update(jobs).where(row).values(parameters("due_at")))
 CHECKPOINT = Statement(update(jobs).where(row).values(_now | parameters("checkpoint")))
+# The record of a job stays for as long as its key does (``windows``). Only what has a key looks.
+_its_window = (
+    select(windows.c.until)
+    .where(
+        windows.c.board == jobs.c.board,
+        windows.c.name == jobs.c.name,
+        windows.c.key == jobs.c.key,
+        windows.c.uuid == jobs.c.uuid,
+    )
+    .correlate(jobs)
+    .scalar_subquery()
+)
+_kept_longer = case((jobs.c.key.is_not(None), _its_window)) > p("retain_until")
 CONSUME = Statement(
-    update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result", "retain_until"))
+    update(jobs)
+    .where(row)
+    .values(
+        _now
+        | parameters("state", "claim_id", "due_at", "result")
+        | {"retain_until": case((_kept_longer, _its_window), else_=p("retain_until"))}
+    )
 )
 DELETE = Statement(delete(jobs).where(these_ids), postgresql=delete(jobs).where(these_rows))
 
@@ -375,9 +395,17 @@ NEXT_DUE = Statement(
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
+_number_of_steps = (
+    select(func.count())
+    .select_from(steps)
+    .where(steps.c.board == jobs.c.board, steps.c.uuid == jobs.c.uuid)
+    .correlate(jobs)
+    .scalar_subquery()
+)
+#: The id, the uuid and the number of steps of each job that is to be forgotten.
 OVER = Statement(
     by_index(
-        select(jobs.c.id, jobs.c.uuid)
+        select(jobs.c.id, jobs.c.uuid, _number_of_steps)
         .where(mine, jobs.c.retain_until <= LONG_AGO, jobs.c.due_at.is_(None))
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.rows import JobRow, Pause, TrashOutcome, Verdict
-from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes
+from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes, step_statements, windows
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.journal_lines import journal_event, write_events
@@ -23,6 +24,12 @@ from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_
 from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind
 from jobboard.validation import moment
+
+#: How many steps one transaction deletes with their jobs, unless one job alone has more.
+MAX_STEPS = 10_000
+
+#: Delete what belongs to these jobs.
+_OF_JOBS = step_statements.FORGET_STEPS, step_statements.FORGET_SIGNALS, windows.FREE
 
 
 class Maintenance(roles.Maintenance):
@@ -97,11 +104,12 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         with self._transactions.write() as transaction:
-            over = transaction.rows(job_statements.OVER, limit=limit)
+            over = _within_bounds(transaction.rows(job_statements.OVER, limit=limit))
             if over:
                 _delete(transaction, over)
             forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
             transaction.run(journal_statements.FORGET_EVENTS)
+            transaction.run(windows.FORGET)
             pending = [row for row in all_limits(transaction) if row.is_pending]
             if transaction.moves_others:
                 transaction.run(FORGET_STARTS)
@@ -161,8 +169,18 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
     return change.answer
 
 
+def _within_bounds(over: Sequence[Row]) -> Sequence[Row]:
+    """Return the first jobs that have no more steps together than one transaction deletes; at least one."""
+    totals = itertools.accumulate(number for *_, number in over)
+    return [row for row, total in zip(over, totals, strict=True) if row is over[0] or total <= MAX_STEPS]
+
+
 def _delete(transaction: Transaction, jobs: Sequence[Row]) -> None:
-    """Delete jobs, by their ids and uuids, with their lines in the journal."""
+    """Delete jobs, by their ids and uuids, with all that is kept of them elsewhere."""
     ids = transaction.list_of(number for number, *_ in jobs)
-    transaction.do(journal_statements.DELETE_HISTORY, ids=ids)
-    transaction.do(job_statements.DELETE, ids=ids, uuids=transaction.list_of(uuid for _, uuid in jobs))
+    uuids = transaction.list_of(uuid for _, uuid, *_ in jobs)
+    with transaction.together():
+        for statement in _OF_JOBS:
+            transaction.do(statement, uuids=uuids)
+        transaction.do(journal_statements.DELETE_HISTORY, ids=ids)
+        transaction.do(job_statements.DELETE, ids=ids, uuids=uuids)

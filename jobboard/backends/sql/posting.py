@@ -8,7 +8,7 @@ from typing import Any
 from jobboard.backends import lifecycle
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import CancelOutcome, IfExists, JobRow, NewJob, Posted, PostOutcome
-from jobboard.backends.sql import job_statements, journal_statements, lanes
+from jobboard.backends.sql import job_statements, journal_statements, lanes, windows
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.lane_looks import LaneStep
@@ -38,6 +38,10 @@ class Posting:
             jobs = LockedJobs.lock(transaction, uuids)
             found = (jobs.get(uuid) for uuid in uuids)
             return save(transaction, ((job, lifecycle.cancel(job, transaction.now, by, reason)) for job in found))
+
+
+#: The outcomes after which the job has the posting's content.
+_POSTED = {PostOutcome.POSTED, PostOutcome.REPLACED}
 
 
 class KeyTakenError(Undone):
@@ -84,11 +88,13 @@ class _Batch:
         found = [
             job_of(row)
             for name, wanted in keys.items()
-            for row in self._transaction.rows(
-                job_statements.FIND_KEYS, name=name, keys=self._transaction.list_of(wanted)
+            for row in self._transaction.rows_of_each(
+                [job_statements.FIND_KEYS, windows.HOLDERS],
+                [{"name": name, "keys": self._transaction.list_of(wanted)}],
             )
         ]
-        return {(job.name, job.key): job for job in found if job.key is not None}
+        # A live job counts, and one that ended between the two looks is seen by the second one.
+        return {(job.name, job.key): job for job in reversed(found) if job.key is not None}
 
     def _draft(self, new: NewJob) -> JobRow:
         return lifecycle.draft(new, self._transaction.now)
@@ -108,6 +114,10 @@ class _Batch:
                 carry_out(self._transaction, job_statements.REPLACE, [(job, change)], self._lane_step)
                 self._transaction.do(journal_statements.TRIM_HISTORY, id=job.sequence)
         self._insert()
+        windows.keep(
+            self._transaction,
+            ((new, job) for new, (outcome, job) in zip(self._postings, planned, strict=True) if outcome in _POSTED),
+        )
         self._lane_step.end()
         return answers
 
@@ -119,8 +129,9 @@ class _Batch:
     def _look_up_key(self, new: NewJob, key: tuple[str, str]) -> None:
         if new.if_exists is IfExists.REPLACE:
             # The job is locked before it is known whether it was replaced already: the first try may still be at it.
-            for row in self._transaction.rows(job_statements.FIND_KEY_TO_REPLACE, name=new.name, key=new.key):
-                self._by_key[key] = job_of(row)
+            locked = map(job_of, self._transaction.rows(job_statements.FIND_KEY_TO_REPLACE, name=new.name, key=new.key))
+            for job in [*locked] or windows.holders(self._transaction, *key):
+                self._by_key[key] = job
             for row in self._transaction.rows(job_statements.REPLACED_BY, uuid=new.uuid):
                 self._by_uuid[new.uuid] = job_of(row)
         holder = self._by_key.get(key)

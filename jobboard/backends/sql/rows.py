@@ -79,6 +79,8 @@ _fields_of = attrgetter(*(_OTHER_NAMES.get(name, name) for name in JOB_COLUMNS))
 _index_of = list(JOB_COLUMNS).index
 _PLACE, _STATE, _DUE_AT, _CANCEL_ASKED, _TIES = map(_index_of, ("place", "state", "due_at", "cancel_asked", "ties"))
 
+#: Return the moment from which on something is to be done about a row.
+due_of = itemgetter(_DUE_AT)
 #: Return where a row stands in the claim order.
 position_of = itemgetter(_PLACE, _index_of("id"))
 

@@ -323,3 +323,4 @@ windows = Table(
     Column("until", Moment, nullable=False),
 )
 Index("jobboard_windows_over", windows.c.board, windows.c.until)
+Index("jobboard_windows_of_jobs", windows.c.board, windows.c.uuid)

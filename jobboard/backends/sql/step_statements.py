@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, func, insert, select
+from typing import Any
 
-from jobboard.backends.sql.schema import signals, steps
+from sqlalchemy import Table, delete, exists, func, insert, not_, select
+
+from jobboard.backends.sql.schema import jobs, signals, steps
 from jobboard.backends.sql.statement import Statement, in_list, p, parameters, put
 
 #: A repeat writes the same again.
@@ -25,8 +27,22 @@ _sent_to_job = (signals.c.board == p("board")) & (signals.c.uuid == p("uuid"))
 FIND_SIGNAL = Statement(select(signals.c.name).where(_sent_to_job, signals.c.name == p("name")).with_for_update())
 SIGNALS = Statement(select(signals.c.name, signals.c.value, signals.c.at).where(_sent_to_job))
 
-_these_steps = (steps.c.board == p("board")) & in_list(steps.c.uuid, "uuids")
-#: How many steps each of these jobs has that has any.
-COUNT_STEPS = Statement(select(steps.c.uuid, func.count()).where(_these_steps).group_by(steps.c.uuid))
-FORGET_STEPS = Statement(delete(steps).where(_these_steps))
+FORGET_STEPS = Statement(delete(steps).where(steps.c.board == p("board"), in_list(steps.c.uuid, "uuids")))
 FORGET_SIGNALS = Statement(delete(signals).where(signals.c.board == p("board"), in_list(signals.c.uuid, "uuids")))
+#: Which signals were sent to these jobs.
+SENT = Statement(
+    select(signals.c.uuid, signals.c.name).where(signals.c.board == p("board"), in_list(signals.c.uuid, "uuids"))
+)
+
+
+def _of_no_job(table: Table) -> Any:
+    has_job = exists().where(jobs.c.board == table.c.board, jobs.c.uuid == table.c.uuid).correlate(table)
+    return (table.c.board == p("board")) & not_(has_job)
+
+
+ORPHANED_STEPS, ORPHANED_SIGNALS = (
+    Statement(select(func.count()).select_from(table).where(_of_no_job(table))) for table in (steps, signals)
+)
+DROP_ORPHANED_STEPS, DROP_ORPHANED_SIGNALS = (
+    Statement(delete(table).where(_of_no_job(table))) for table in (steps, signals)
+)

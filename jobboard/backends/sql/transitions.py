@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from jobboard.backends import lifecycle
 from jobboard.backends.rows import Fence, JobRow
 from jobboard.backends.sql import job_statements, journal_statements, lanes
-from jobboard.backends.sql.audit import MEND
+from jobboard.backends.sql.contradictions import MEND
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.lane_limits import LimitsOfJobs

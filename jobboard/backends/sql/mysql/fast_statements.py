@@ -84,7 +84,12 @@ def _consume_of(uuids: str, fences: str) -> Statement:
     return Statement(
         text(f"""
 UPDATE jobboard_jobs FORCE INDEX (jobboard_uuid) SET state = {COMPLETE}, claim_id = NULL, due_at = NULL,
-    last_modified = @jobboard_now, result = :result, retain_until = @jobboard_now + :retention
+    last_modified = @jobboard_now, result = :result,
+    retain_until = GREATEST(@jobboard_now + :retention, IF(`key` IS NULL, 0, COALESCE((
+        SELECT until FROM jobboard_windows AS kept
+        WHERE kept.board = :board AND kept.name = jobboard_jobs.name AND kept.`key` = jobboard_jobs.`key`
+            AND kept.uuid = jobboard_jobs.uuid
+    ), 0)))
 WHERE board = :board AND uuid IN {uuids} AND (uuid, token, owner) IN {fences} AND state + 0 = {CLAIMED}
     AND (due_at IS NULL OR due_at > @jobboard_now) AND ties IS NULL
 """)  # nosec B608 # made of this module's constants only; values are bound parameters

@@ -62,7 +62,12 @@ CONSUME = Statement(
 WITH {MOMENT}, done AS (
     UPDATE jobboard_jobs AS job SET
         state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ends.result,
-        last_modified = (SELECT now FROM moment), retain_until = (SELECT now FROM moment) + retention
+        last_modified = (SELECT now FROM moment),
+        retain_until = greatest((SELECT now FROM moment) + retention, CASE WHEN job.key IS NOT NULL THEN (
+            SELECT until FROM jobboard_windows AS kept
+            WHERE kept.board = CAST(:board AS int) AND kept.name = job.name AND kept.key = job.key
+                AND kept.uuid = job.uuid
+        ) END)
     FROM unnest(
         CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
         CAST(:retentions AS float8[])
@@ -113,10 +118,13 @@ _MANY = f"""
 _NO_KEY_IS_TAKEN = f"""
     WHERE NOT EXISTS (
         SELECT FROM unnest(CAST(:names AS text[]), CAST(:keys AS text[])) AS given (name, key)
-        WHERE key IS NOT NULL AND EXISTS (
+        WHERE key IS NOT NULL AND (EXISTS (
             SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND name = given.name AND key = given.key
                 AND state < {COMPLETE} OFFSET 0
-        )
+        ) OR EXISTS (
+            SELECT FROM jobboard_windows WHERE board = CAST(:board AS int) AND name = given.name AND key = given.key
+                AND until > {STATEMENT_NOW} OFFSET 0
+        ))
     )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _ONE = f"""

@@ -33,6 +33,10 @@ _ONE = f"""
             SELECT FROM jobboard_jobs WHERE board = CAST(:board AS int) AND name = CAST(:name AS text)
                 AND key = CAST(:key AS text) AND state < {COMPLETE} OFFSET 0
         )
+        AND NOT EXISTS (
+            SELECT FROM jobboard_windows WHERE board = CAST(:board AS int) AND name = CAST(:name AS text)
+                AND key = CAST(:key AS text) AND until > now OFFSET 0
+        )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _NOTIFY = "SELECT uuid, id, created_on, pg_notify(CAST(:channel AS text), '') FROM posted"
 _POST = Statement(text(POST_TEXT.rpartition("SELECT")[0] % _ONE + _NOTIFY))

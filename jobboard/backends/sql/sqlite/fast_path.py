@@ -39,6 +39,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
 from jobboard.backends.sql.transitions import expire_and_promote
+from jobboard.backends.sql.windows import IS_ANY, holders
 from jobboard.backends.transition import Note
 
 _COLUMNS = ", ".join(JOB_COLUMNS)
@@ -82,7 +83,12 @@ FROM json_each(:ids) AS listed CROSS JOIN jobboard_jobs AS job ON job.id = liste
 )
 CONSUME = f"""
 UPDATE jobboard_jobs
-SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ?, retain_until = ?, last_modified = ?
+SET state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ?,
+    retain_until = max(?, CASE WHEN key IS NULL THEN 0 ELSE coalesce((
+        SELECT until FROM jobboard_windows AS kept
+        WHERE kept.board = jobboard_jobs.board AND kept.name = jobboard_jobs.name AND kept.key = jobboard_jobs.key
+            AND kept.uuid = jobboard_jobs.uuid
+    ), 0) END), last_modified = ?
 WHERE board = ? AND uuid = ? AND owner = ? AND token = ? AND state + 0 = {CLAIMED} AND (due_at IS NULL OR due_at > ?)
     AND ties IS NULL
 """  # nosec B608 # made of this module's constants only; values are bound parameters
@@ -119,7 +125,7 @@ class SqlitePosting(Posting):
             (*status, is_any_ready, last) = transaction.rows(BEFORE_POST)[0]
             transaction.status = BoardStatus(*map(bool, status))
             expire_and_promote(transaction)
-            if new.key is not None and transaction.rows(FIND_KEY, name=new.name, key=new.key):
+            if new.key is not None and _is_taken(transaction, new.name, new.key):
                 raise LongPath
             now = transaction.now
             job = lifecycle.draft(new, now)
@@ -155,6 +161,8 @@ class SqlitePosting(Posting):
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
+            if any(new.key is not None for new in rows) and transaction.rows(IS_ANY):
+                raise LongPath
             now = transaction.now
             jobs = [lifecycle.posted(new, now) for new in rows]
             sql, values_of = (POST_MANY_PLAIN, _plain_of) if all(map(_is_plain, jobs)) else (POST_MANY, _given_of)
@@ -187,6 +195,10 @@ def _plain_of(job: JobRow) -> tuple[Any, ...]:
 def _given_of(job: JobRow) -> tuple[Any, ...]:
     """Return a new job in the order of ``POST_MANY``."""
     return (*_plain_of(job), job.key, CODES[job.state], lifecycle.due_at(job), job.run_at, *options_of(job))
+
+
+def _is_taken(transaction: SqliteTransaction, name: str, key: str) -> bool:
+    return bool(transaction.rows(FIND_KEY, name=name, key=key) or holders(transaction, name, key))
 
 
 def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -> int:

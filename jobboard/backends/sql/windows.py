@@ -1,0 +1,79 @@
+"""Key windows: for how long the key of a job stays taken, also if the job ends before.
+
+A window says nothing about a live job, which has its key anyway, and nothing about one that was cancelled. Only
+postings that have a key look at windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import delete, exists, literal_column, not_, select
+
+from jobboard.backends.findings import AuditFinding
+from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.sql.job_conditions import COMPLETE, is_one_of
+from jobboard.backends.sql.job_statements import JOB
+from jobboard.backends.sql.rows import job_of
+from jobboard.backends.sql.schema import jobs, windows
+from jobboard.backends.sql.statement import Statement, either, in_list, p, parameters, put
+from jobboard.backends.sql.transaction import Transaction
+
+_mine = windows.c.board == p("board")
+PUT = put(windows, ["board", "name", "key"], parameters("board", "name", "key", "uuid", "until"))
+_its_job = either((jobs.c.board == windows.c.board) & (jobs.c.uuid == windows.c.uuid), postgresql=is_one_of(windows))
+# By this sum no index with the state finds a job, but only its uuid.
+_state: Any = jobs.c.state + literal_column("0")
+_was_cancelled = (_state == COMPLETE) & (jobs.c.cancel_asked == literal_column("1")) & jobs.c.owner.is_(None)
+#: The jobs that have ended and keep these keys of a name.
+HOLDERS = Statement(
+    select(*JOB)
+    .select_from(windows)
+    .join(jobs, _its_job)
+    .where(
+        _mine,
+        windows.c.name == p("name"),
+        in_list(windows.c.key, "keys"),
+        windows.c.until > p("now"),
+        _state >= COMPLETE,
+        not_(_was_cancelled),
+    )
+)
+FREE = Statement(delete(windows).where(_mine, in_list(windows.c.uuid, "uuids")))
+FORGET = Statement(delete(windows).where(_mine, windows.c.until <= p("now")))
+
+#: Whether the board has any window.
+IS_ANY = Statement(select(windows.c.key).where(_mine).limit(1))
+
+_has_job = exists().where(jobs.c.board == windows.c.board, jobs.c.uuid == windows.c.uuid).correlate(windows)
+#: Windows of jobs that are gone.
+STRAY = Statement(select(windows.c.name, windows.c.key, windows.c.uuid).where(_mine, not_(_has_job)))
+
+
+def holders(transaction: Transaction, name: str, key: str) -> list[JobRow]:
+    """Return the job that has ended and keeps a key of a name for a while, if there is one."""
+    return [job_of(row) for row in transaction.rows(HOLDERS, name=name, keys=transaction.list_of([key]))]
+
+
+def keep(transaction: Transaction, posted: Iterable[tuple[NewJob, JobRow]]) -> None:
+    """Let jobs keep their keys for as long as their postings say; the last posting of a key counts."""
+    transaction.run_many(
+        PUT,
+        [
+            {"name": job.name, "key": job.key, "uuid": job.uuid, "until": transaction.now + new.key_for}
+            for new, job in posted
+            if new.key_for is not None and job.key is not None
+        ],
+    )
+
+
+def audit_windows(transaction: Transaction, repair: bool) -> list[AuditFinding]:
+    """Find the keys that jobs keep which are gone, and free them if told to."""
+    stray = transaction.rows(STRAY)
+    if stray and repair:
+        transaction.run(FREE, uuids=transaction.list_of(uuid for *_, uuid in stray))
+    return [
+        AuditFinding(uuid, f"it is gone, but the key {key!r} of {name!r} is kept for it", repair)
+        for name, key, uuid in stray
+    ]
