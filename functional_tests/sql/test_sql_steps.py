@@ -3,72 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from threading import Barrier
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
-from harnesses.sqlite_harness import SqliteHarness
+from harnesses.sql_clients import LONG, backend_of, claim, claimed, meet
 
 from jobboard import JobBoard, JobState
 from jobboard.backends.edge_rows import SignalOutcome, StepRow
-from jobboard.backends.rows import (
-    Abandonment,
-    ClaimRequest,
-    Consumption,
-    Fence,
-    JobRow,
-    Lost,
-    NewJob,
-    Verdict,
-)
+from jobboard.backends.rows import Abandonment, Consumption, Fence, Lost, Verdict
 from jobboard.testing import Harness
 
-pytest_plugins = ("harnesses.sql_fixtures",)
+pytest_plugins = ("harnesses.sql_stores",)
 
-LONG = 600.0
 #: How often two clients meet in a race.
 RACES = 300
-
-
-@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    if request.param == "sqlite":
-        with SqliteHarness(tmp_path / "jobs.db") as harness:
-            yield harness
-        return
-    server = request.getfixturevalue(request.param)
-    with {"postgresql": PostgresqlHarness, "mariadb": MysqlHarness}[request.param](server.uri) as harness:
-        yield harness
-
-
-@pytest.fixture
-def board(harness: Harness) -> JobBoard:
-    return harness.board()
-
-
-def backend_of(board: JobBoard) -> Any:
-    return board._backend
-
-
-def post(backend: Any, **options: Any) -> str:
-    new = NewJob(str(uuid.uuid4()), "order", 3, b"body", **options)
-    backend.jobs.post([new])
-    return new.uuid
-
-
-def claim(backend: Any, job: str, who: str = "ann", expiry: float = LONG) -> JobRow:
-    row: JobRow = backend.jobs.claim(job, ClaimRequest(who, uuid.uuid4().hex, expiry))
-    assert row.state is JobState.CLAIMED
-    return row
-
-
-def claimed(backend: Any, who: str = "ann", **options: Any) -> Fence:
-    row = claim(backend, post(backend, **options), who)
-    return Fence(row.uuid, who, row.token)
 
 
 def step(number: int, result: bytes = b"result") -> StepRow:
@@ -133,22 +82,6 @@ def test_a_late_owner_writes_no_step(board: JobBoard, end: str) -> None:
     ):
         assert isinstance(backend.steps.save(stranger, step(1)), (Lost, Verdict))
     assert len(backend.steps.load(fence.uuid, 0, 9)) == 1
-
-
-def meet(race: int, *calls: Callable[[], Any]) -> list[Any]:
-    """Make calls at the same moment, each in a thread of its own; return their answers.
-
-    :param race: its number. The thread that comes last goes first, and so each call has its turn to be that.
-    """
-    barrier, first = Barrier(len(calls)), race % len(calls)
-
-    def wait_and_call(call: Callable[[], Any]) -> Any:
-        barrier.wait(60)
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        answers = list(pool.map(wait_and_call, [*calls[first:], *calls[:first]]))
-    return [*answers[-first:], *answers[:-first]] if first else answers
 
 
 def test_a_step_and_the_end_of_its_claim_are_in_one_order(harness: Harness, board: JobBoard) -> None:
