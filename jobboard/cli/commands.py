@@ -54,12 +54,17 @@ _MODULES = {
         "import": "Post the jobs of FILE (- for standard input), which export --details wrote, under their uuids, with "
         "no attempts.",
         "post": "Post a job, and print its uuid: the tracking id.",
+        "signal": "Send a signal to a job, which waits for it or will; of two of one name the first one stays.",
     },
     "scheduling": {
         "schedule": "Schedules: what is posted when.",
     },
     "serving": {
         "serve": "Serve the console, pages about boards in a browser, until SIGTERM or SIGINT.",
+    },
+    "showing": {
+        "show": "Show a job: its posting, its record, its steps and its history; or the graph that it is a part of.",
+        "why": "Say why a job is not running.",
     },
     "simulating": {
         "simulate": "Try limits before a deploy: run arrivals of jobs with and without them, and compare the waits.",
@@ -69,10 +74,8 @@ _MODULES = {
         "export": "Write jobs as JSON, one a line, in the order of claims; without --state those on the board.",
         "ls": "List jobs in the order in which they are claimed; without --state those on the board.",
         "owners": "Show who holds how many jobs.",
-        "show": "Show a job: its posting, its record and its history.",
         "stats": "Count the jobs by state and name, and say what is paused.",
         "watch": "Show the events of the board as they happen.",
-        "why": "Say why a job is not running.",
     },
 }
 _SUMMARIES = {name: summary for commands in _MODULES.values() for name, summary in commands.items()}

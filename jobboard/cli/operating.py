@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.backends.reasons import trashed_by_operator
+from jobboard.cli.families import may_take_children
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, pass_session
 from jobboard.errors import NotFound
@@ -78,6 +79,7 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @by_and_note
 @selectors(among=LIVE)
 @pass_session
+@may_take_children("trash")
 def trash(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
     if job is not None and not is_filtered():
@@ -104,11 +106,13 @@ def trashed(session: Session, selection: Selection) -> None:
     "jobboard restore 3f2a",
     "jobboard restore --job-name resize --reason 'disk full' --yes",
     "jobboard restore --all --yes",
+    "jobboard restore 3f2a --with-children",
 )
 @one_some_or_all
 @by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
+@may_take_children("restore")
 def restore(session: Session, /, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
     change_selected(session, ACTIONS["restore"], **which)

@@ -1,4 +1,4 @@
-"""The commands that put jobs on the board and take them off: post, cancel, import."""
+"""The commands that put jobs on the board and take them off, and send them signals: post, signal, cancel, import."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobboard.backends.rows import IfFailed
+from jobboard.cli.families import may_take_children
 from jobboard.cli.output import count
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors, tell_refused
-from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, pass_session
-from jobboard.cli.values import SPAN, details_of, moment_of, read_text
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, me, pass_session
+from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import ACTIONS, targets_of
 from jobboard.operate.finding import find_job
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     'jobboard post resize --details \'{"path": "/a.png"}\'',
     "jobboard post invoice --key 4711 --if-exists replace --delay 1h --details @invoice.json",
     "generate | jobboard post import --lane tenant:42 --details -",
+    "jobboard post report --after 3f2a --after import:4711 --if-failed run",
+    "jobboard post index --key 4711 --if-exists replace --delay 5s --max-delay 1m",
 )
 @click.argument("name")
 @click.option("--details", help="A JSON object; @FILE reads one from a file, and - from standard input.")
@@ -38,13 +42,54 @@ if TYPE_CHECKING:
 @click.option("--max-attempts", type=int, metavar="N", help="Into the trash after N attempts.")
 @click.option("--lane", help="What it shares limits with, such as tenant:42.")
 @click.option("--uuid", help="The job's identity; posting the same one twice is one job.")
+@click.option("--after", metavar="JOB", multiple=True, help="Only after this job has ended well; may be repeated.")
+@click.option(
+    "--if-failed",
+    type=click.Choice([each.value for each in IfFailed]),
+    default="wait",
+    show_default=True,
+    help="What becomes of it if a job of --after fails: wait until that is restored, cancel this one, or run it.",
+)
+@click.option("--start-by", metavar="TIME", help="Into the trash, unless it has begun by then.")
+@click.option("--key-for", type=SPAN, help="Keep the key taken for this time from now, also if the job ends before.")
+@click.option("--max-delay", type=SPAN, help="Let posts that replace it delay it until this time from now at most.")
 @pass_session
-def post(session: Session, /, details: str | None, run_at: str | None, **options: Any) -> None:
+def post(
+    session: Session,
+    /,
+    details: str | None,
+    run_at: str | None,
+    start_by: str | None,
+    after: Sequence[str],
+    **options: Any,
+) -> None:
     """Post a job, and print its uuid: the tracking id."""
     options["details"] = details_of(details)
     options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
-    job = session.board(create=True).post(**options)
+    options["start_by"] = None if start_by is None else moment_of("--start-by", start_by)
+    board = session.board(create=True)
+    options["after"] = [find_job(board, job) for job in after] or None
+    job = board.post(**options)
     session.output.report(view_of(job), job.uuid)
+
+
+@command(
+    "signal",
+    "jobboard signal 3f2a approved",
+    'jobboard signal order:4711 approved --value \'{"by": "ann"}\'',
+)
+@click.argument("job")
+@click.argument("name")
+@click.option("--value", metavar="JSON", help="What the handler gets; @FILE reads it from a file, - standard input.")
+@click.option("--by", metavar="NAME", default=me, show_default="your login's", help="Who does it, for the history.")
+@pass_session
+def signal(session: Session, job: str, name: str, value: str | None, by: str) -> None:
+    """Send a signal to a job, which waits for it or will; of two of one name the first one stays."""
+    board = session.board()
+    found = find_job(board, job)
+    is_new = board.signal(found, name, None if value is None else json_of("--value", value), by=by)
+    text = "has the signal" if is_new else "had the signal already, and keeps its first value:"
+    session.output.report({"uuid": found.uuid, "signal": name, "new": is_new}, f"{found.uuid} {text} {name}")
 
 
 @command(
@@ -53,11 +98,13 @@ def post(session: Session, /, details: str | None, run_at: str | None, **options
     "jobboard cancel invoice:4711",
     "jobboard cancel --job-name remind --key-prefix order/4711/ --yes",
     "jobboard cancel --schedule nightly --state delayed --state unclaimed",
+    "jobboard cancel 3f2a --with-children --dry-run",
 )
 @one_some_or_all
 @by_and_note
 @selectors(among=LIVE)
 @pass_session
+@may_take_children("cancel")
 def cancel(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
     if job is None or is_filtered():
@@ -113,4 +160,4 @@ def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool
     tell_refused(session, refused)
 
 
-COMMANDS = (post, cancel, import_)
+COMMANDS = (post, signal, cancel, import_)

@@ -1,4 +1,4 @@
-"""Commands that look at a board: ls, export, show, why, owners, entities, stats, watch."""
+"""Commands that look at a board: ls, export, owners, entities, stats, watch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from jobboard.events import FREQUENT, EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
-from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
 
 if TYPE_CHECKING:
     from jobboard.job import Job
 
-_JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on")
+_JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on", "waits_for")
 #: What ``--columns`` may name.
 COLUMNS = (
     *_JOB_COLUMNS, "sequence", "run_at", "expires_at", "last_modified", "max_attempts", "token", "reason", "last_error",
@@ -92,37 +91,6 @@ def export(session: Session, selection: Selection, details: bool, errors: bool) 
     chosen = selection if is_given("states") else replace(selection, states=LIVE)
     for job in selected(session, chosen, session.board()):
         session.output.data(export_of(job, with_details=details, with_errors=errors))
-
-
-@command("show", "jobboard show 3f2a", "jobboard show invoice:4711 --details")
-@click.argument("job")
-@click.option("--details", is_flag=True, help="Its details, too.")
-@pass_session
-def show(session: Session, job: str, details: bool) -> None:
-    """Show a job: its posting, its record and its history."""
-    view = view_of(find_job(session.board(), job), with_details=details)
-    if session.output.json:
-        session.output.data(view)
-        return
-    history = view.pop("history")
-    session.output.record(view)
-    print()
-    session.output.table(("at", "kind", "who", "token", "reason"), history, empty="no history")
-
-
-@command("why", "jobboard why 3f2a")
-@click.argument("job")
-@pass_session
-def why_command(session: Session, job: str) -> None:
-    """Say why a job is not running."""
-    board = session.board()
-    found = find_job(board, job)
-    reasons = why(board, found)
-    if session.output.json:
-        listed = [{"kind": reason.kind, "text": reason.text} for reason in reasons]
-        session.output.data({"uuid": found.uuid, "state": found.record.state.value, "reasons": listed})
-    for reason in reasons:
-        session.output.say(reason.text)
 
 
 @command("owners", "jobboard owners")
@@ -207,4 +175,4 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)
 
 
-COMMANDS = (ls, export, show, why_command, owners_command, entities, stats_command, watch)
+COMMANDS = (ls, export, owners_command, entities, stats_command, watch)

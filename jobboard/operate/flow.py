@@ -1,4 +1,4 @@
-"""What a job waits for, and the steps and signals that it has: read in a few requests, for people and as plain data."""
+"""How the parents of a job stand, and its steps and signals: in a few requests, for people and as plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from jobboard.backends.edge_rows import EdgeCounts, SignalRow, StepRow
 from jobboard.board import client_of
 from jobboard.job import row_of
-from jobboard.operate.blocked import waits_for
 from jobboard.validation import moment
 
 if TYPE_CHECKING:
@@ -39,13 +38,11 @@ class FanIn:
 class Flow:
     """What is known of one job beside its record.
 
-    :ivar waits_for: what blocks it: ``parents``, ``signal approved``, ``lane tenant:42``; None if nothing does.
     :ivar parents: None if it has none. :ivar has_children: whether a job was ever posted that waits for it.
     :ivar steps: the first :data:`MAX_STEPS`; ``has_more_steps``: whether there are more.
     :ivar signals: those that were sent to it, the first one first.
     """
 
-    waits_for: str | None = None
     parents: FanIn | None = None
     has_children: bool = False
     steps: tuple[StepRow, ...] = ()
@@ -59,7 +56,7 @@ class Flow:
 
 
 def flow_of(board: JobBoard, job: Job) -> Flow:
-    """Return what a job waits for, and what it has done so far.
+    """Return how the parents of a job stand, and what it has done so far.
 
     Three requests, and one for each 500 steps up to :data:`MAX_STEPS`; none on a store that keeps no dependencies.
 
@@ -67,11 +64,10 @@ def flow_of(board: JobBoard, job: Job) -> Flow:
     """
     client, row = client_of(board), row_of(job)
     if not board.capabilities.edges:
-        return Flow(waits_for(row))
+        return Flow()
     steps, has_more = _read_steps(board, job.uuid)
     signals = client.call(client.backend.steps.signals, job.uuid)
     return Flow(
-        waits_for(row),
         fan_in_of(client.call(client.backend.edges.counts, [job.uuid])[0]),
         row.ties is not None and row.ties.has_children,
         tuple(steps),
@@ -100,7 +96,6 @@ def flow_view(flow: Flow) -> dict[str, Any]:
     """Return it as plain data, without what steps have returned, and what signals have brought."""
     parents = flow.parents
     return {
-        "waits_for": flow.waits_for,
         "parents": parents and {
             "total": parents.total, "done": parents.done, "failed": parents.failed, "gone": parents.gone,
         },

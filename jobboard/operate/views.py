@@ -10,6 +10,8 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from jobboard.job import row_of as stored_row_of
+from jobboard.operate.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState
@@ -43,6 +45,7 @@ def row_of(job: Job) -> dict[str, Any]:
         "attempts": record.attempts,
         "owner": record.owner,
         "created_on": job.created_on,
+        "waits_for": waits_for(stored_row_of(job)),
     }
 
 

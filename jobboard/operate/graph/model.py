@@ -23,7 +23,7 @@ class Node:
     :ivar id: the uuid of the job, of several that of the first.
     :ivar state: one of :data:`STATES`.
     :ivar number: how many jobs it stands for.
-    :ivar waits_for: what blocks it, such as ``signal approved``; of several jobs None.
+    :ivar waits_for: what blocks it, such as ``signal approved``; None if that is not the same for all of them.
     """
 
     id: str

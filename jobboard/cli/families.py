@@ -1,0 +1,86 @@
+"""The option ``--with-children``: a command for one job that also takes those that wait for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from jobboard.cli.output import count
+from jobboard.cli.selecting import is_filtered, tell_refused
+from jobboard.cli.session import Function, Session, confirm, options
+from jobboard.operate.bulk import ACTIONS, of_what, summary_of
+from jobboard.operate.finding import find_job
+from jobboard.operate.graph.reading import MAX_JOBS
+from jobboard.operate.with_children import Family, family_of
+
+_OPTIONS = options(
+    click.option(
+        "--with-children",
+        is_flag=True,
+        help=f"Also the jobs that wait for JOB, over all levels, {MAX_JOBS:,} at most; asks first.",
+    ),
+    click.option("--dry-run", is_flag=True, help="With --with-children: list the jobs, and change nothing."),
+)
+
+
+def may_take_children(right: str) -> Callable[[Function], Function]:
+    """Return a decorator that adds the option; with it, the command does to all of them what ``right`` names."""
+
+    def decorate(function: Function) -> Function:
+        @_OPTIONS
+        @functools.wraps(function)
+        def either(session: Session, /, *, with_children: bool, dry_run: bool, **given: Any) -> Any:
+            if with_children:
+                return _change(session, right, dry_run=dry_run, **given)
+            if dry_run:
+                raise click.UsageError("--dry-run is for --with-children")
+            return function(session, **given)
+
+        return either
+
+    return decorate
+
+
+def _change(
+    session: Session,
+    right: str,
+    *,
+    job: str | None,
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+    by: str,
+    note: str | None,
+    **_: Any,
+) -> None:
+    if job is None or everything or is_filtered():
+        raise click.UsageError("--with-children needs one JOB, and no filters")
+    board, action = session.board(), ACTIONS[right]
+    family = family_of(board, find_job(board, job), action)
+    if not family.is_complete:
+        raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
+    if dry_run:
+        _list(session, family)
+        return
+    what = of_what(family.targets)
+    left_out = f"; {count(family.left_out, 'job')} in other states left out" if family.left_out else ""
+    if family.targets and not yes:
+        confirm(f"{action.verb} {what}{left_out}?")
+    with session.output.progress(action.verb, len(family.targets)) as step:
+        outcome = action.act(board, family.targets, step, by=by, reason=note)
+    data = {action.done: outcome.done, "left_out": family.left_out, "refused": outcome.refused}
+    if outcome.asked:
+        data["asked"] = outcome.asked
+    session.output.report(data, f"{summary_of(family.targets, action.done, outcome)}{left_out}")
+    tell_refused(session, outcome.refused)
+
+
+def _list(session: Session, family: Family) -> None:
+    rows = [
+        {"uuid": target.uuid, "name": target.name, "state": state.value}
+        for target, state in zip(family.targets, family.states, strict=True)
+    ]
+    session.output.table(("uuid", "name", "state"), rows, empty="no jobs")

@@ -1,0 +1,46 @@
+"""What an operator does to a job and to all that wait for it: which jobs these are, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobboard.job import row_of
+from jobboard.operate.bulk import Action, Target
+from jobboard.operate.graph.reading import MAX_JOBS, jobs_below
+from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A job and all that wait for it, as far as an action is for them.
+
+    :ivar targets: in the order in which they are to be changed. :ivar states: of each.
+    :ivar left_out: how many are in states that the action is not for. :ivar is_complete: whether these are all.
+    """
+
+    targets: list[Target]
+    states: list[JobState]
+    left_out: int
+    is_complete: bool
+
+
+def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -> Family:
+    """Return a job and the jobs that wait for it, over all levels, for an action.
+
+    What brings jobs back begins with the parents, anything else with the last children: so nothing of it can start, or
+    be changed by the end of its parent, before its turn.
+
+    :param most: how many jobs at most beside the one itself.
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    below, is_complete = jobs_below(board, [job.uuid], most)
+    rows = [row_of(job), *below]
+    fitting = [row for row in rows if row.state in action.states]
+    ordered = fitting if action.verb == "restore" else fitting[::-1]
+    targets = [Target(row.uuid, row.name, row.token) for row in ordered]
+    return Family(targets, [row.state for row in ordered], len(rows) - len(fitting), is_complete)

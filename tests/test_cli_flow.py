@@ -1,0 +1,214 @@
+"""The command line about jobs that wait for others, or for a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from helpers.command_line import Run, as_json
+from helpers.graphs import end, post_graph
+
+from jobboard import Job, JobBoard, JobState, Posting, backend
+from jobboard.cli.app import run
+from jobboard.cli.session import Session
+from jobboard.operate.with_children import family_of
+
+PIPELINE = {"fetch": [], "resize": ["fetch"], "scan": ["fetch"], "page": ["resize", "scan"]}
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
+    """A board in this process, which commands take for theirs."""
+    with backend(request.node.name, "memory") as board:
+        monkeypatch.setattr(Session, "board", lambda _self, **_options: board)
+        yield board
+
+
+@pytest.fixture
+def jobboard(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        found = run(list(arguments))
+        out, err = capsys.readouterr()
+        assert found == status, err
+        return str(out if status == 0 else err)
+
+    return call
+
+
+def states(jobs: dict[str, Job]) -> dict[str, str]:
+    return {name: job.state.value.lower() for name, job in jobs.items()}
+
+
+class TestPost:
+    def test_after_names_jobs_as_everywhere(self, jobboard: Run, board: JobBoard) -> None:
+        first, second = board.post("a", key="1"), board.post("a")
+        uuid = jobboard("post", "b", "--after", "a:1", "--after", second.uuid[-12:], "--if-failed", "run").strip()
+        assert {parent.uuid for parent in board.get(uuid).parents()} == {first.uuid, second.uuid}
+        board.trash(first)
+        board.trash(second)
+        assert board.get(uuid).state is JobState.UNCLAIMED
+        assert "no job" in jobboard("post", "b", "--after", "a:2", status=1)
+
+    def test_moments(self, jobboard: Run, board: JobBoard) -> None:
+        def post(*options: str, status: int = 0) -> str:
+            return jobboard("post", "index", "--key", "1", *options, status=status)
+
+        first = post("--delay", "1h", "--max-delay", "2h", "--key-for", "3h").strip()
+        assert post("--delay", "5h", "--if-exists", "replace").strip() == first
+        job = board.get(first)
+        assert job.run_at is not None
+        assert (job.run_at - job.created_on).total_seconds() == pytest.approx(7200, abs=1)
+        uuid = jobboard("post", "report", "--start-by", "2030-01-31T09:00+01:00").strip()
+        assert "2030-01-31 08:00:00 UTC, it goes to the trash" in jobboard("why", uuid)
+        assert "offset" in jobboard("post", "report", "--start-by", "2030-01-31", status=2)
+
+
+class TestShow:
+    def test_a_tree_with_a_star_at_the_job_and_a_summary(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        end(board, jobs["fetch"])
+        board.trash(jobs["scan"], reason="bad")
+        short = {name: job.uuid[-8:] for name, job in jobs.items()}
+        lines = jobboard("show", jobs["scan"].uuid, "--graph").splitlines()
+        assert lines[0] == f"fetch {short['fetch']}  complete"
+        assert f"─ * scan {short['scan']}  trashed" in lines[1] + lines[3]
+        assert sum(f"─ page {short['page']}  blocked, waits for parents" in line for line in lines) == 2
+        assert lines[-1] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"
+
+    @pytest.mark.parametrize(("form", "first"), [("dot", "digraph jobs {"), ("mermaid", "flowchart LR")])
+    def test_formats(self, jobboard: Run, board: JobBoard, form: str, first: str) -> None:
+        jobs = post_graph(board, PIPELINE)
+        text = jobboard("show", jobs["page"].uuid, "--graph", "--format", form)
+        assert text.startswith(first)
+        assert text.count("->") == 4 if form == "dot" else text.count("-->") == 4
+
+    def test_more_than_two_hundred_jobs_are_folded_but_in_json(self, jobboard: Run, board: JobBoard) -> None:
+        plan = Posting("plan")
+        parts = [Posting("part", after=[plan]) for _ in range(300)]
+        uuid = board.post_many([plan, *parts, *(Posting("mail", after=[part]) for part in parts)])[0].uuid
+        assert jobboard("show", uuid, "--graph").splitlines() == [
+            f"* plan {uuid[-8:]}  unclaimed",
+            "└─ 300 x part  blocked, waits for parents",
+            "   └─ 300 x mail  blocked, waits for parents",
+            "601 jobs: 600 blocked, 1 unclaimed",
+        ]
+        assert len(jobboard("show", uuid, "--graph", "--no-fold").splitlines()) == 602
+        for options in (("--json",), ("--format", "json")):
+            plain = as_json(jobboard("show", uuid, "--graph", *options))
+            assert (len(plain["nodes"]), len(plain["edges"]), plain["folded"]) == (601, 600, False)
+
+    def test_the_parents_of_a_job_and_its_signals_are_with_it(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        end(board, jobs["fetch"])
+        board.trash(jobs["scan"], reason="bad")
+        board.signal(jobs["page"], "approved", {"secret": 1})
+        text = jobboard("show", jobs["page"].uuid)
+        assert "0 of 2, 1 failed" in text
+        assert "\tsignal\tapproved\t" in text
+        assert "secret" not in text
+        view = as_json(jobboard("show", jobs["page"].uuid, "--json"))
+        assert view["parents"] == {"total": 2, "done": 0, "failed": 1, "gone": 0}
+        assert (view["waits_for"], view["steps"], [each["name"] for each in view["signals"]]) == (
+            "parents",
+            [],
+            ["approved"],
+        )
+
+    def test_its_options_need_the_graph(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a")
+        assert "--graph" in jobboard("show", job.uuid, "--format", "dot", status=2)
+        assert "--graph" in jobboard("show", job.uuid, "--no-fold", status=2)
+
+
+class TestLs:
+    def test_it_says_what_a_blocked_job_waits_for(self, jobboard: Run, board: JobBoard) -> None:
+        board.limits.set(lane="tenant:1", running=1)
+        board.post("c", lane="tenant:1")
+        board.post("c", lane="tenant:1")
+        parent = board.post("a")
+        board.post("b", after=[parent])
+        text = jobboard("ls", "--columns", "name,waits_for", "--state", "blocked")
+        assert sorted(text.splitlines()) == ["b\tparents", "c\tlane tenant:1", "name\twaits_for"]
+        assert [row["waits_for"] for row in as_json(jobboard("ls", "--json", "--job-name", "b"))] == ["parents"]
+
+
+class TestSignal:
+    def test_it_is_sent_once(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("order", key="4711")
+        assert "has the signal approved" in jobboard("signal", "order:4711", "approved", "--value", '{"by": "ann"}')
+        assert "had the signal already" in jobboard("signal", job.uuid, "approved", "--value", "2")
+        (signal,) = job.signals()
+        assert (signal.name, signal.value) == ("approved", {"by": "ann"})
+        assert job.history[-1].who != "tester"
+        answer = as_json(jobboard("signal", job.uuid, "paid", "--by", "tester", "--json"))
+        assert answer == {"uuid": job.uuid, "signal": "paid", "new": True}
+        assert job.history[-1].who == "tester"
+
+    def test_bad_ones_are_refused_by_name(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("order")
+        assert "--value is no JSON" in jobboard("signal", job.uuid, "approved", "--value", "{", status=2)
+        end(board, job)
+        assert "no job" in jobboard("signal", job.uuid, "approved", status=1)
+        assert list(job.signals()) == []
+
+
+class TestWithChildren:
+    def test_a_dry_run_lists_the_last_children_first_and_changes_nothing(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, {**PIPELINE, "else": []})
+        rows = as_json(jobboard("cancel", jobs["fetch"].uuid, "--with-children", "--dry-run", "--json"))
+        assert (rows[0]["name"], rows[-1]["name"]) == ("page", "fetch")
+        assert {row["state"] for row in rows} == {"BLOCKED", "UNCLAIMED"}
+        assert len(rows) == 4
+        assert states(jobs) == dict.fromkeys(PIPELINE, "blocked") | {"fetch": "unclaimed", "else": "unclaimed"}
+
+    def test_it_asks_first_and_names_what(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        text = jobboard("cancel", jobs["resize"].uuid, "--with-children", status=2)
+        assert "cancel 2 jobs (1 page, 1 resize)? Say --yes" in text
+        assert "blocked" in states(jobs)["resize"]
+
+    def test_cancel_takes_all_of_them_and_nothing_else(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        assert "2 jobs" in jobboard("cancel", jobs["resize"].uuid, "--with-children", "--yes")
+        assert sorted(job.name for job in board.iterjobs()) == ["fetch", "scan"]
+        assert board.stats().trashed == 0
+
+    def test_trash_and_restore(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        uuid = jobs["fetch"].uuid
+        data = as_json(jobboard("trash", uuid, "--with-children", "--yes", "--note", "wrong input", "--json"))
+        assert data == {"trashed": 4, "left_out": 0, "refused": []}
+        assert set(states(jobs).values()) == {"trashed"}
+        assert jobs["page"].record.reason == "wrong input"
+        assert "4 jobs" in jobboard("restore", uuid, "--with-children", "--yes")
+        assert states(jobs) == dict.fromkeys(PIPELINE, "blocked") | {"fetch": "unclaimed"}
+        for name in PIPELINE:
+            end(board, jobs[name])
+        assert set(states(jobs).values()) == {"complete"}
+
+    def test_only_what_is_in_a_fitting_state_is_taken(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, PIPELINE)
+        end(board, jobs["fetch"])
+        board.trash(jobs["scan"], reason="bad")
+        data = as_json(jobboard("restore", jobs["fetch"].uuid, "--with-children", "--yes", "--json"))
+        assert data == {"restored": 1, "left_out": 3, "refused": []}
+        assert states(jobs)["scan"] == "unclaimed"
+
+    def test_more_than_can_be_looked_at_is_refused(
+        self, jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs = post_graph(board, PIPELINE)
+        whole: Callable[..., object] = family_of
+        monkeypatch.setattr("jobboard.cli.families.family_of", lambda *given: whole(*given, most=2))
+        assert "nothing was changed" in jobboard("cancel", jobs["fetch"].uuid, "--with-children", "--yes", status=1)
+        assert len(list(board.iterjobs())) == 4
+
+    @pytest.mark.parametrize("options", [("--all",), ("--job-name", "a"), ()])
+    def test_it_needs_one_job(self, jobboard: Run, board: JobBoard, options: tuple[str, ...]) -> None:
+        job = board.post("a")
+        one = () if options == () else (job.uuid,)
+        for command in ("cancel", "trash"):
+            assert "one JOB" in jobboard(command, *one, *options, "--with-children", "--yes", status=2)
+        assert "--with-children" in jobboard("cancel", job.uuid, "--dry-run", status=2)
+        assert job.state is JobState.UNCLAIMED
