@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from jobboard.states import JobPriority, JobState
     from jobboard.stats import BoardStats
+    from jobboard.then import Then
 
 __all__ = [
     "AllOf",
@@ -103,6 +104,7 @@ __all__ = [
     "StaleBook",
     "StepsChanged",
     "Task",
+    "Then",
     "UnclaimableJob",
     "UnknownBackend",
     "backend",
@@ -137,6 +139,7 @@ _NAMES = {
     "schedules.triggers": "AllOf AnyOf At Calendar Cron Every Excluding",
     "states": "JobPriority JobState",
     "stats": "BoardStats",
+    "then": "Then",
 }
 #: Names that were here once, by the modules that users import them from.
 _MOVED_NAMES = {

@@ -93,7 +93,9 @@ class Posting:
         :raises TypeError: these are no details of the task, or it is none.
         """
         checked = check_task(task, "task must be a Task, as @handlers.handler returns it")
-        return cls(checked.name, checked.encode(details), **options)
+        plain = checked.encode(details)
+        follow_ups = getattr(checked, "follow_ups", None)
+        return cls(checked.name, plain, **{**(follow_ups(plain) if follow_ups else {}), **options})
 
     def __repr__(self) -> str:
         return f"<Posting {self.name!r}{f' key={self.key!r}' if self.key else ''}>"

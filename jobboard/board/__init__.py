@@ -1,5 +1,18 @@
 """The board: what users hold. It validates, encodes, fences and maps errors, and holds no store code."""
 
-from jobboard.board.board import JobBoard, claims_for, client_of, extend_each, handles_of, lend, register, suspend
+from jobboard.board.board import JobBoard, claims_for, client_of, extend_each, handles_of, lend, register
+from jobboard.board.ends import suspend, trash_with
+from jobboard.board.postings import check_follow_up
 
-__all__ = ["JobBoard", "claims_for", "client_of", "extend_each", "handles_of", "lend", "register", "suspend"]
+__all__ = [
+    "JobBoard",
+    "check_follow_up",
+    "claims_for",
+    "client_of",
+    "extend_each",
+    "handles_of",
+    "lend",
+    "register",
+    "suspend",
+    "trash_with",
+]

@@ -186,11 +186,6 @@ def extend_each(
     return board._extend_each(jobs, who, expiry, None)
 
 
-def suspend(board: JobBoard, job: Job, who: str, delay: float, signal: str | None, reason: str) -> None:
-    """End a claim uncounted until a signal is sent or the delay is over, likewise."""
-    board._suspend(job, who, delay, signal, reason)
-
-
 def claims_for(
     board: JobBoard, who: str, names: Collection[str] | None, expiry: Seconds | None
 ) -> Callable[[int], list[Job]]:

@@ -312,17 +312,6 @@ class Consuming:
         verdict, repeated = yield ItemRequest(self._backend.jobs.abandon, end, fence.uuid, len(texts[1] or ""))
         self._ended(fence, verdict, repeated)
 
-    @sends_one_request
-    def _suspend(
-        self, job: Job, who: str, delay: float, signal: str | None, reason: str | None
-    ) -> RequestGenerator[None]:
-        """End a claim uncounted until a signal is sent, or (without one) for ``delay`` seconds; 0 is no time limit."""
-        fence = self._fence_of(job, who, None)
-        end = Abandonment(fence, delay, None, reason, counted=False, signal=signal)
-        self._ending(who, [fence])
-        verdict, repeated = yield ItemRequest(self._backend.jobs.abandon, end, fence.uuid)
-        self._ended(fence, verdict, repeated)
-
     @overload
     def trash(
         self,

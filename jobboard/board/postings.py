@@ -23,6 +23,7 @@ from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import JobPriority
+from jobboard.then import check_postings
 from jobboard.types import Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
 
@@ -105,11 +106,7 @@ class Postings:
         """Return a posting as a part of another one's record."""
         if posting is None:
             return None
-        if not isinstance(posting, Posting):
-            raise TypeError(f"{what} must be a Posting, not {type(posting).__name__}")
-        for name in ("book", "run_at", "uuid", *_FLOW):
-            if getattr(posting, name) != getattr(_PLAIN, name):
-                raise InvalidPosting(f"{what} can't have {name}", path=f"{what}.{name}")
+        check_follow_up(what, posting)
         return follow_ups.pack(self.new_job(*fields_of(posting))[0])
 
     def _ties_of(self, lane: str) -> Ties:
@@ -167,15 +164,17 @@ class Postings:
         return (), graph.id
 
 
-def check_postings(postings: Iterable[Posting]) -> list[Posting]:
-    """Return several postings as a list; raises ``TypeError`` if it is anything else."""
-    if isinstance(postings, Posting):
-        raise TypeError("postings must be several Posting; for one write [posting]")
-    batch = list(postings)
-    for posting in batch:
-        if not isinstance(posting, Posting):
-            raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
-    return batch
+def check_follow_up(what: str, posting: object) -> None:
+    """Check what is to follow the end of a job.
+
+    :raises TypeError: it is no posting.
+    :raises InvalidPosting: it has what a posting in a record can't have.
+    """
+    if not isinstance(posting, Posting):
+        raise TypeError(f"{what} must be a Posting, not {type(posting).__name__}")
+    for name in ("book", "run_at", "uuid", *_FLOW):
+        if getattr(posting, name) != getattr(_PLAIN, name):
+            raise InvalidPosting(f"{what} can't have {name}", path=f"{what}.{name}")
 
 
 def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:

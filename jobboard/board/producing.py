@@ -16,7 +16,7 @@ from jobboard.board.books import Books, Held
 from jobboard.board.graphs import graph_of
 from jobboard.board.handles import JobHandles
 from jobboard.board.posting_errors import error_of_posting
-from jobboard.board.postings import NO_FLOW, Postings, check_postings, fields_of
+from jobboard.board.postings import NO_FLOW, Postings, fields_of
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
@@ -25,6 +25,7 @@ from jobboard.job import Job, JobOrUuid, Posting
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload
 from jobboard.states import LIVE, JobPriority
+from jobboard.then import check_postings
 from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
 from jobboard.validation import check_operator, check_text
 

@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.steps import inside_step, is_inside_step
+from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.types import Seconds
 
@@ -116,15 +117,17 @@ class AsyncRunningJob(JobFacts):
         """Return what the handler has returned, or what its steps make of it."""
         return await _in_thread(lambda: self._job._steps_now().returned(result))
 
-    def complete(self, result: Any = None, *, connection: Any = None, board: Any = None) -> Awaitable[None]:
+    def complete(
+        self, result: Any = None, *, post: Iterable[Posting] = (), connection: Any = None, board: Any = None
+    ) -> Awaitable[None]:
         """Complete the job, as :meth:`RunningJob.complete` does.
 
         :param connection: an ``AsyncSession`` or ``AsyncConnection``, or what their ``run_sync`` lends.
         """
         if connection is None:
-            return self._begin(lambda: self._job.complete(result, board=board))
+            return self._begin(lambda: self._job.complete(result, post=post, board=board))
         # Not in another thread: the connection belongs to this one.
-        return self._job.complete(result, connection=connection, board=board) or _Done()
+        return self._job.complete(result, post=post, connection=connection, board=board) or _Done()
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> Awaitable[None]:
         """Report how far the job is, as :meth:`RunningJob.progress` does; makes no request."""

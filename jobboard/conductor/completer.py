@@ -11,8 +11,9 @@ from typing import Any
 
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
-from jobboard.board import JobBoard, client_of, suspend
+from jobboard.board import JobBoard, client_of, suspend, trash_with
 from jobboard.conductor.execution import Execution
+from jobboard.conductor.following import on_complete_of, on_trashed_of
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
@@ -21,11 +22,13 @@ from jobboard.conductor.outcome import (
     RunLater,
     Succeeded,
     Suspended,
+    postings_that_cannot_follow,
     result_that_cannot_travel,
 )
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.unsent_ends import MAX_PAUSE, MIN_PAUSE, UnsentEnds
-from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, NotFound, is_too_large
+from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, JobBoardError, NotFound, is_too_large
+from jobboard.job import Posting
 from jobboard.states import JobState
 
 #: For how many seconds at most an end waits for the claimer to fill the free slots.
@@ -118,7 +121,7 @@ class Completer:
 
         :raises BoardUnavailable: the store is away; what remains in the batch has to be sent again.
         """
-        succeeded = [each for each in batch if isinstance(each.outcome, Succeeded) and not each.completing]
+        succeeded = [each for each in batch if isinstance(each.outcome, Succeeded) and _is_plain(each, each.outcome)]
         self._consume(succeeded, batch)
         for execution in list(batch):
             try:
@@ -218,20 +221,43 @@ class Completer:
         return None
 
     def _consume_one(self, execution: Execution, succeeded: Succeeded) -> str:
+        posts = [*succeeded.postings, *on_complete_of(execution.snapshot, execution.handler.on_complete)]
         try:
-            self._board.consume(execution.job, self._who, succeeded.result)
+            self._board.consume(execution.job, self._who, succeeded.result, post=posts)
             return "consumed"
-        except (InvalidPosting, BoardUnavailable) as error:
-            if isinstance(error, BoardUnavailable) and not is_too_large(error):
-                raise
-            execution.outcome = failed = result_that_cannot_travel(error)
+        except ClaimLost:
+            raise
+        except (JobBoardError, ValueError, TypeError) as error:
+            execution.outcome = failed = _failure_of(error, posts)
             return self._fail(execution, failed)
 
     def _fail(self, execution: Execution, failed: Failed) -> str:
         job, attempts = execution.job, execution.snapshot.attempts
         if failed.final or attempts >= execution.max_attempts:
-            self._board.trash(job, self._who, reason=failed.reason, error=failed.error)
+            posts = on_trashed_of(execution.snapshot, execution.handler.on_trashed)
+            if posts:
+                trash_with(self._board, job, self._who, failed.reason, failed.error, posts)
+            else:
+                self._board.trash(job, self._who, reason=failed.reason, error=failed.error)
             return "trashed"
         delay = execution.handler.backoff.delay(attempts)
         self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
         return "failed"
+
+
+def _failure_of(error: Exception, posts: Sequence[Posting]) -> Failed:
+    """Return what becomes of a job whose end is refused though it succeeded; raise an error that is not its own."""
+    if isinstance(error, BoardUnavailable):
+        if is_too_large(error):
+            return result_that_cannot_travel(error)
+        raise error
+    if isinstance(error, InvalidPosting) and (error.path or "").startswith("result"):
+        return result_that_cannot_travel(error)
+    if posts:
+        return postings_that_cannot_follow(error)
+    raise error
+
+
+def _is_plain(execution: Execution, succeeded: Succeeded) -> bool:
+    """Whether the end of a job that succeeded can be sent together with others."""
+    return not (execution.completing or succeeded.postings or execution.handler.on_complete)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
 
@@ -15,12 +15,13 @@ from jobboard.backends.rows import Fence
 from jobboard.board import JobBoard, client_of, lend
 from jobboard.board.claim_errors import loss_of
 from jobboard.client import BackendClient
+from jobboard.conductor.following import on_complete_of
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
 from jobboard.conductor.running_job import RunningJob
-from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
-from jobboard.job import Job, row_of
+from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, UnreadableRecord
+from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
 from jobboard.record import Undecodable
 
@@ -153,13 +154,18 @@ class Execution:
             self._listener.lost(self)
             raise
 
-    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None:
+    def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
         self.expect_end()
+        posts = [*postings, *on_complete_of(self.snapshot, self.handler.on_complete)]
         try:
-            (board or self.board).consume(self.job, self.snapshot.owner, result, connection=connection)
+            (board or self.board).consume(self.job, self.snapshot.owner, result, post=posts, connection=connection)
         except ClaimLost:
             self.completing = False
             self._listener.lost(self)
+            raise
+        except (AlreadyPosted, InvalidPosting, NotFound):
+            # Nothing was changed.
+            self.completing = False
             raise
         self.completed = connection is None
 

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import call_of, is_async, place_of
+from jobboard.conductor.following import FollowUp, check_declared
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
 from jobboard.types import ExecutorName, Seconds
@@ -66,6 +67,16 @@ class Handler:
     executor: str | None = None
 
     @property
+    def on_trashed(self) -> FollowUp | None:
+        """What follows when a job of it goes to the trash, unless its posting says it."""
+        return self.task.on_trashed
+
+    @property
+    def on_complete(self) -> FollowUp | None:
+        """The same for when one is completed."""
+        return self.task.on_complete
+
+    @property
     def function(self) -> Callable[..., Any]:
         """The function itself."""
         return self.task.function
@@ -108,6 +119,8 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        on_trashed: FollowUp | None = None,
+        on_complete: FollowUp | None = None,
     ) -> TaskDecorator: ...
     @overload
     def handler(
@@ -131,6 +144,8 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        on_trashed: FollowUp | None = None,
+        on_complete: FollowUp | None = None,
     ) -> Any:
         """Register the decorated function for jobs of this name, and return its :class:`~jobboard.Task`.
 
@@ -145,6 +160,10 @@ class Handlers:
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
+        :param on_trashed: a :class:`~jobboard.Posting`, or a function that makes one of a job's details (a dict): it is
+            posted in the atomic step that moves a job to the trash, unless the job's posting has its own. What the
+            task's :meth:`~jobboard.Task.post` posts has it; of other jobs it is posted when a conductor trashes them.
+        :param on_complete: the same for jobs that are completed.
         :raises ValueError: the name has a handler already, or an option is out of its range.
         :raises TypeError: an argument is of another type, the function can't be called with one job, or it is a class.
         """
@@ -154,7 +173,14 @@ class Handlers:
                 raise TypeError(f"@handlers.handler is for functions; {place_of(function)} is a class")
             known_as = _own_name(function) if given is None else given
             return self.add(
-                known_as, function, max_attempts=max_attempts, backoff=backoff, timeout=timeout, executor=executor
+                known_as,
+                function,
+                max_attempts=max_attempts,
+                backoff=backoff,
+                timeout=timeout,
+                executor=executor,
+                on_trashed=on_trashed,
+                on_complete=on_complete,
             )
 
         given = None if name is None or callable(name) else check_text("a handler's name", name)
@@ -169,6 +195,8 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        on_trashed: FollowUp | None = None,
+        on_complete: FollowUp | None = None,
     ) -> Task[Any, ..., Any]:
         """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
         check_text("a handler's name", name)
@@ -181,7 +209,8 @@ class Handlers:
         if executor is not None:
             check_text("a handler's executor", executor)
         self._check_free(name, plain)
-        task: Task[Any, ..., Any] = Task(name, plain)
+        follow_ups = check_declared("on_trashed", on_trashed), check_declared("on_complete", on_complete)
+        task: Task[Any, ..., Any] = Task(name, plain, *follow_ups)
         self._handlers[name] = Handler(name, task, call_of(name, plain), attempts, pause, seconds, executor)
         return task
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import Any
 
 from jobboard.codec import decode, encode
 from jobboard.converter import Converter
-from jobboard.errors import InvalidPosting
+from jobboard.errors import AlreadyPosted, InvalidPosting
+from jobboard.job import Posting
 from jobboard.text import line_of, name_of, text_of, traceback_of
+from jobboard.then import Then, fixed
 from jobboard.types import Seconds
 from jobboard.validation import check_delay, check_moment
 
@@ -57,6 +60,8 @@ class Succeeded:
     """The handler returned."""
 
     result: Any = field(default=None, repr=False)
+    #: What is posted in the same step.
+    postings: tuple[Posting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +163,21 @@ def outcome_of_result(result: Any) -> Outcome:
             return result
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
+        if isinstance(result, Then):
+            return Succeeded(plain_copy("result", result.result), fixed_postings(result.postings))
         return Succeeded(plain_copy("result", result))
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:
         return result_that_cannot_travel(f"reading it raised {name_of(error)}")
+
+
+def fixed_postings(postings: Iterable[Posting]) -> tuple[Posting, ...]:
+    """Return what is posted with an end of the job, likewise: it can be pickled, and sent again.
+
+    :raises InvalidPosting: details can't be stored, or a posting waits for one that is not among them.
+    """
+    return fixed(postings, partial(plain_copy, "details"))
 
 
 def plain_copy(what: str, value: Any) -> Any:
@@ -204,6 +219,11 @@ def _run_later(asked: RunAgain) -> RunLater:
     # Checked again, since a handler may have changed its attributes.
     checked = RunAgain(asked.at, asked.after)
     return RunLater(checked.at, checked.after)
+
+
+def postings_that_cannot_follow(error: Exception) -> Failed:
+    """The work is done and what was to follow is refused: another attempt may find a key free again."""
+    return Failed(f"what should follow it can't be posted: {error}", final=not isinstance(error, AlreadyPosted))
 
 
 def result_that_cannot_travel(error: Exception | str) -> Failed:

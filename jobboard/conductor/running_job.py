@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
+from jobboard.conductor.outcome import fixed_postings
 from jobboard.conductor.steps import StepContext, Steps
-from jobboard.job import check_not_elsewhere
+from jobboard.job import Posting, check_not_elsewhere
 from jobboard.logbook import LogBook
+from jobboard.then import check_postings
 from jobboard.types import Seconds
 
 P = ParamSpec("P")
@@ -33,7 +35,7 @@ class JobContext(StepContext, Protocol):
     def board(self) -> JobBoard: ...
     def checkpoint(self, state: Any) -> None: ...
     def report(self, report: dict[str, Any]) -> None: ...
-    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None: ...
+    def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None: ...
     def load_book(self, uuid: str) -> LogBook: ...
     def save_book(self, book: LogBook) -> None: ...
 
@@ -140,7 +142,14 @@ class RunningJob(JobFacts):
             self._steps = Steps(self._snapshot, self._context)
         return self._steps
 
-    def complete(self, result: Any = None, *, connection: Any = None, board: JobBoard | None = None) -> Any:
+    def complete(
+        self,
+        result: Any = None,
+        *,
+        post: Iterable[Posting] = (),
+        connection: Any = None,
+        board: JobBoard | None = None,
+    ) -> Any:
         """Complete the job from within its handler, so that its end is part of a transaction of the handler's.
 
         The job is complete if and only if that transaction commits. If it is rolled back, the job is claimed as before,
@@ -148,21 +157,29 @@ class RunningJob(JobFacts):
         not commit has failed as well. What a handler returns after a commit is dropped.
 
         :param result: plain data, as what a handler returns.
+        :param post: what is posted in the same step as the end, as by :meth:`~jobboard.JobBoard.post_many`; refused, it
+            leaves the job claimed.
         :param connection: as for :meth:`~jobboard.JobBoard.post`, or an ``AsyncSession`` or ``AsyncConnection`` of
             SQLAlchemy; None completes the job at once, on any store.
         :param board: in a worker process, which has none: one that the handler has opened there, for a ``connection``.
         :returns: None; what has to be awaited, if the connection is an asynchronous one.
         :raises ClaimLost: another owner may run the job: let the transaction be rolled back, and its effect with it.
-        :raises InvalidPosting: the result can't be stored.
+        :raises InvalidPosting: the result, or what is to be posted, can't be stored.
+        :raises AlreadyPosted: a key of what is to be posted is taken.
+        :raises NotFound: the board does not know a parent of what is to be posted.
+        :raises StepsChanged: the handler has not asked for a recorded step; nothing was sent.
         :raises BoardUnavailable: the store did not answer.
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: the connection can't be used, or the board is none.
         """
         if board is not None and not isinstance(board, JobBoard):
             raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
+        if self._steps is not None:
+            self._steps.check_all_asked_for()
+        postings = fixed_postings(check_postings(post))
         if (lend := getattr(connection, "run_sync", None)) is not None:
-            return lend(lambda below: self._context.complete(result, below, board))
-        self._context.complete(result, connection, board)
+            return lend(lambda below: self._context.complete(result, postings, below, board))
+        self._context.complete(result, postings, connection, board)
         return None
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:

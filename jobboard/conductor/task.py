@@ -12,8 +12,9 @@ from jobboard.board import JobBoard
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import call_of, details_type_of, is_async, place_of
 from jobboard.conductor.encoded_details import encode_details
+from jobboard.conductor.following import FollowUp, posting_of
 from jobboard.conductor.running_job import RunningJob
-from jobboard.job import Job, PostOptions
+from jobboard.job import Job, Posting, PostOptions
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,15 +48,23 @@ class Task(Generic[Details, P, R]):
     the type that the function asks for by its annotation; a function that takes the job alone has a dict or None.
 
     :param name: the name of its jobs.
+    :param on_trashed: what follows when a job of it goes to the trash; ``on_complete``: when one is completed.
     :raises TypeError: the function can't be called with one job.
     """
 
-    def __init__(self, name: str, function: Callable[P, R]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        on_trashed: FollowUp | None = None,
+        on_complete: FollowUp | None = None,
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         #: The name of its jobs.
         self.name = name
         #: The function itself.
         self.function = function
+        self.on_trashed, self.on_complete = on_trashed, on_complete
         self._details_type = details_type_of(call_of(name, function))
         if is_async(function) and sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
@@ -93,7 +102,13 @@ class Task(Generic[Details, P, R]):
         """
         if not _is_board(board):
             raise TypeError(f"board must be a JobBoard or an AsyncJobBoard, not {type(board).__name__}")
-        return board.post(self.name, details=self.encode(details), **options)
+        plain = self.encode(details)
+        return board.post(self.name, details=plain, **{**self.follow_ups(plain), **options})
+
+    def follow_ups(self, details: dict[str, Any]) -> dict[str, Posting]:
+        """Return what its declaration lets follow the ends of a job with these details, as arguments of a posting."""
+        declared = {"on_trashed": self.on_trashed, "on_complete": self.on_complete}
+        return {what: posting_of(each, details) for what, each in declared.items() if each is not None}
 
     def encode(self, details: Details, /) -> dict[str, Any]:
         """Return details as the plain data that a job carries, and of which conductors make equal details.
@@ -133,6 +148,7 @@ class Task(Generic[Details, P, R]):
         if isinstance(found, Task) and found.function is self.function:
             # Another name of one function.
             return _named, (self.name, found)
+        # What follows the ends of its jobs is posted where conductors are, and not in their workers.
         return Task, (self.name, self.function)
 
 

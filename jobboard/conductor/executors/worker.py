@@ -24,6 +24,7 @@ from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.conductor.task import Task
 from jobboard.errors import ClaimLost
+from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
 
@@ -164,16 +165,16 @@ class WorkerExecution:
         # Checked here, since a value that can't be stored may not pass the pipe either.
         self._ask("checkpoint", plain_copy("checkpoint", state))
 
-    def complete(self, result: Any, connection: Any, board: JobBoard | None) -> None:
+    def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
         if connection is None:
-            self._ask("complete", plain_copy("result", result))
+            self._ask("complete", (plain_copy("result", result), postings))
             return
         if board is None:
             raise RuntimeError("a worker process has no board; use fetch() to open one here, and give it as board=")
         # The conductor then asks the store for the end, and sends none.
         self._ask("completing", None)
         job = self.job
-        board.consume(job.uuid, job.owner, result, token=job.token, connection=connection)
+        board.consume(job.uuid, job.owner, result, post=postings, token=job.token, connection=connection)
 
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()

@@ -199,7 +199,7 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
     """Do what a handler asked for; return whether it succeeded, and the value or the error."""
     methods: dict[str, Callable[[Any], Any]] = {
         "checkpoint": execution.checkpoint,
-        "complete": lambda result: execution.complete(result, None, None),
+        "complete": lambda end: execution.complete(end[0], end[1], None, None),
         "completing": lambda _: execution.expect_end(),
         "load_steps": lambda asked: execution.load_steps(*asked),
         "save_step": lambda done: execution.save_step(*done),

@@ -1,0 +1,78 @@
+"""What a handler returns to complete its job and to post others in the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from jobboard.errors import InvalidPosting
+from jobboard.job import JobHandle, JobOrUuid, Posting
+from jobboard.validation import check_uuid, new_uuid
+
+
+class Then:
+    """Return it from a handler: its job is completed, and these are posted, in one atomic step.
+
+    :param postings: several :class:`~jobboard.Posting`, as for :meth:`JobBoard.post_many`.
+    :param result: plain data, as what a handler returns otherwise.
+    :raises TypeError: the postings are something else.
+    """
+
+    def __init__(self, postings: Iterable[Posting], result: Any = None) -> None:
+        self.postings = tuple(check_postings(postings))
+        self.result = result
+
+    def __repr__(self) -> str:
+        return f"<Then {', '.join(repr(posting.name) for posting in self.postings) or 'nothing'}>"
+
+
+def check_postings(postings: Iterable[Posting]) -> list[Posting]:
+    """Return several postings as a list; raises ``TypeError`` if it is anything else."""
+    if isinstance(postings, Posting):
+        raise TypeError("postings must be several Posting; for one write [posting]")
+    batch = list(postings)
+    for posting in batch:
+        if not isinstance(posting, Posting):
+            raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
+    return batch
+
+
+def fixed(postings: Iterable[Posting], plain: Callable[[Any], Any]) -> tuple[Posting, ...]:
+    """Return postings that can be sent elsewhere, and sent again: with uuids, plain details, and uuids as parents.
+
+    :param plain: returns details as plain data.
+
+    :raises InvalidPosting: details can't be stored, or a posting waits for one that is not among them.
+    """
+    batch = list(postings)
+    uuids = {id(posting): new_uuid() if posting.uuid is None else check_uuid(posting.uuid) for posting in batch}
+
+    def named(what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[Posting | JobOrUuid] | None:
+        return None if jobs is None else [uuid_of(what, job) for job in jobs]
+
+    def uuid_of(what: str, job: Posting | JobOrUuid) -> str:
+        if isinstance(job, JobHandle):
+            return job.uuid
+        if not isinstance(job, Posting):
+            return check_uuid(job)
+        if id(job) not in uuids:
+            raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted", path=what)
+        return uuids[id(job)]
+
+    return tuple(
+        replace(
+            _plain(posting, plain),
+            uuid=uuids[id(posting)],
+            after=named("after", posting.after),
+            before=named("before", posting.before),
+        )
+        for posting in batch
+    )
+
+
+def _plain(posting: Posting, plain: Callable[[Any], Any]) -> Posting:
+    details = None if posting.details is None else plain(posting.details)
+    follow_ups = posting.on_trashed, posting.on_complete
+    trashed, complete = (None if one is None else _plain(one, plain) for one in follow_ups)
+    return replace(posting, details=details, on_trashed=trashed, on_complete=complete)
