@@ -60,15 +60,17 @@ from jobboard.testing.contract.refusals import RefusalCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
+from jobboard.testing.contract.signals import SignalCases
+from jobboard.testing.contract.steps import StepCases
 from jobboard.testing.contract.strict_order import StrictOrderCases
 from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1219
+CONTRACT_CASES = 1257
 
 #: How many of them need edges.
-EDGE_CASES = 79
+EDGE_CASES = 117
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -96,7 +98,8 @@ class Contract(
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
-    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases, EdgeCases, FailedParentCases, LinkCases, Counted,
+    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
+    EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
