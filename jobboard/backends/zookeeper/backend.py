@@ -25,6 +25,8 @@ from jobboard.backends.zookeeper.claim_selection import ClaimSelection
 from jobboard.backends.zookeeper.claiming import Claimer, Renewals
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
+from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
+from jobboard.backends.zookeeper.edge_store import EdgeStore
 from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lane_audit import LaneAuditor
@@ -42,10 +44,13 @@ from jobboard.backends.zookeeper.pauses import Pauses
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.read_modify_write import HeldJobs, ReadModifyWrite
 from jobboard.backends.zookeeper.reading import BoardReader
+from jobboard.backends.zookeeper.remains import Remains
 from jobboard.backends.zookeeper.schedules import Schedules
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.steps import Steps
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.backends.zookeeper.units import UnitWriter
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
@@ -71,7 +76,14 @@ class ZooKeeperBackend(Backend):
     scheme = "zookeeper"
     #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
     capabilities = Capabilities(
-        processes=True, durable=True, expiry="time", clock="store", largest_batch=200, ties=True
+        processes=True,
+        durable=True,
+        expiry="time",
+        clock="store",
+        largest_batch=200,
+        ties=True,
+        edges=True,
+        largest_graph=100,
     )
     options = OPTIONS
 
@@ -112,9 +124,14 @@ class ZooKeeperBackend(Backend):
         limits = LaneLimits(connection, layout, listing)
         lanes = Lanes(layout, clock, listing, change_log, reader, limits)
         looks = LaneLooks(listing, transactions, limits, lanes)
-        jobs = ReadModifyWrite(connection, layout, reader, transactions, sessions, clock, held, lanes)
+        writer = UnitWriter(transactions, lanes, clock.now)
+        jobs = ReadModifyWrite(connection, layout, reader, writer, sessions, clock, held, lanes)
+        poster = Poster(connection, layout, clock, reader, transactions, jobs, lanes)
+        resolver = EdgeResolver(connection, layout, clock, reader, transactions, lanes, writer)
+        remains = Remains(connection, layout)
+        writer.poster, writer.resolver, writer.remains = poster, resolver, remains
         entities = Entities(connection, layout, clock, sessions)
-        upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities, looks)
+        upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities, looks, resolver, remains)
         lane_auditor = LaneAuditor(connection, layout, clock, listing, reader, transactions, limits, looks)
         auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs, lane_auditor)
         books = Books(connection, layout, transactions, jobs)
@@ -123,7 +140,6 @@ class ZooKeeperBackend(Backend):
         maintenance = Maintenance(connection, upkeep, auditor, books, pauses, board_limits)
         self._seen = seen = dict[str, StoredJob]()
         claimer = Claimer(layout, clock, sessions, transactions, jobs, held, guards, upkeep, seen)
-        poster = Poster(connection, layout, clock, reader, transactions, jobs, lanes)
         self._connection, self._sessions, self._clock, self._held = connection, sessions, clock, held
         self._limits, self._guards = limits, guards
         self._change_log = change_log
@@ -139,6 +155,8 @@ class ZooKeeperBackend(Backend):
             "jobs": join_jobs(poster, renewals, changes, claimer, self._selection, board_reader),
             "schedules": schedules,
             "limits": board_limits,
+            "edges": EdgeStore(connection, layout, clock, transactions, lanes, writer, jobs, resolver),
+            "steps": Steps(connection, layout, transactions, jobs),
             "entities": entities,
             "books": books,
             "maintenance": maintenance,

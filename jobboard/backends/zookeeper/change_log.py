@@ -12,10 +12,12 @@ from jobboard.backends.locks import lock_within
 from jobboard.backends.zookeeper.changes import Change, LoggedChange, decode_change, listed, logged
 from jobboard.backends.zookeeper.codec import decode_guard, decode_schedule, name_rules, posting_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.edge_codec import decode_mark
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
+from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob, decode
@@ -288,6 +290,8 @@ class ChangeLogReader:
                 self._listing.schedules.drop(id, change.zxid)
         for guard in change.guards:
             self._listing.put_guard(guard, change.zxid)
+        for mark in change.marks:
+            self._listing.put_mark(mark, change.zxid)
 
     def _load(self) -> None:
         """List the whole board, and begin to follow the log where it stood before."""
@@ -299,7 +303,8 @@ class ChangeLogReader:
         request.children(self._layout.jobs)
         request.children(self._layout.schedules)
         request.children(self._layout.lanes)
-        log, jobs, schedules, lanes = self._connection.read(request)
+        request.children(self._layout.children)
+        log, jobs, schedules, lanes, parents = self._connection.read(request)
         if log is None or jobs is None:
             self._find_log()
             return
@@ -316,6 +321,11 @@ class ChangeLogReader:
             if guard is not None:
                 with self._listing.lock:
                     self._listing.put_guard(guard.listed, data.stat.mzxid)
+        for path, data in self._in_buckets(self._layout.children, parents or ()):
+            mark = decode_mark(data.data)
+            if mark.due is not None:
+                with self._listing.lock:
+                    self._listing.put_mark(ListedMark(last_part(path), mark.due), data.stat.mzxid)
         with self._listing.lock:
             self._next = log.stat.creations
 

@@ -20,8 +20,10 @@ from jobboard.backends.kv.codec import (
     pack,
     unpack,
 )
+from jobboard.backends.lifecycle import due_at
 from jobboard.backends.zookeeper.codec import check_moments
 from jobboard.backends.zookeeper.lane_index import ListedGuard
+from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.stored_job import PLACE_BITS, THIS, StoredJob, sequence_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
@@ -36,8 +38,8 @@ class Listed(NamedTuple):
     """What a listing knows of a job.
 
     ``place`` is the moment at which the job became due: :data:`THIS` stands for that of the transaction.
-    ``due`` is the moment at which it must be looked at: a delay is over, a claim ends, a completed record is hidden.
-    ``lane`` is that of a live job with ties, ``was_claimed`` says that it was claimed before, or is.
+    ``due`` is the moment at which it must be looked at: time changes it then, or a completed record is hidden.
+    ``lane`` is that which a live job has joined, or will; ``was_claimed`` says that it was claimed before, or is.
     """
 
     uuid: str
@@ -54,17 +56,13 @@ class Listed(NamedTuple):
 
 def listed(job: StoredJob) -> Listed:
     item = Listed(job.uuid, job.name, job.priority, job.sequence, job.state, _due_of(job), job.presence, job.place)
-    if job.ties is None or not job.is_live:
+    if job.joined_lane is None or not job.is_live:
         return item
-    return item._replace(lane=job.ties.lane, was_claimed=job.token != 0)
+    return item._replace(lane=job.joined_lane, was_claimed=job.token != 0)
 
 
 def _due_of(job: StoredJob) -> float | None:
-    if job.state is JobState.CLAIMED:
-        return job.expires_at
-    if job.state is JobState.DELAYED:
-        return job.run_at
-    return job.until if job.state is JobState.COMPLETE else None
+    return job.until if job.state is JobState.COMPLETE else due_at(job)
 
 
 #: Kind, uuid, name, who, token, reason.
@@ -83,6 +81,7 @@ class Change:
     told: list[Event] = field(default_factory=list)
     schedules: list[ListedSchedule] = field(default_factory=list)
     guards: list[ListedGuard] = field(default_factory=list)
+    marks: list[ListedMark] = field(default_factory=list)
     #: About how many bytes it will be.
     size: int = 0
 
@@ -102,6 +101,11 @@ class Change:
         for kind, who, _, token, reason in job.told:
             self.told.append((kind, job.uuid, job.name, who, token, reason))
             self.size += 80 + sum(len(text.encode()) for text in (job.name, who, reason) if text)
+
+    def add_mark(self, mark: ListedMark) -> None:
+        """Add what the mark of a parent says now."""
+        self.marks.append(mark)
+        self.size += 20 + len(mark.parent)
 
     def add_event(self, kind: EventKind, name: str | None, who: str | None = None, reason: str | None = None) -> None:
         """Add an event that concerns no single job."""
@@ -126,7 +130,8 @@ class Change:
                 self.deleted,
                 [(kind.value, *rest) for kind, *rest in self.told],
                 self.schedules,
-                *([self.guards] if self.guards else []),
+                *([self.guards] if self.guards or self.marks else []),
+                *([self.marks] if self.marks else []),
             ]
         )
 
@@ -147,6 +152,7 @@ class LoggedChange(NamedTuple):
     told: list[Event]
     schedules: list[ListedSchedule]
     guards: list[ListedGuard]
+    marks: list[ListedMark]
 
     def events(self) -> Iterable[JobEvent]:
         at = moment(self.milliseconds / 1000)
@@ -163,13 +169,15 @@ def logged(change: Change, number: int, zxid: int, milliseconds: int) -> LoggedC
         )
         for item in change.items
     ]
-    return LoggedChange(number, zxid, milliseconds, items, change.deleted, change.told, change.schedules, change.guards)
+    rest = change.deleted, change.told, change.schedules, change.guards, change.marks
+    return LoggedChange(number, zxid, milliseconds, items, *rest)
 
 
 _ITEM: list[Kind] = [TEXT, TEXT, WHOLE, WHOLE | LIST, TEXT, NUMBER_OR_NONE, TEXT_OR_NONE, NUMBER]
 _EVENT: list[Kind] = [TEXT, TEXT_OR_NONE, TEXT_OR_NONE, TEXT_OR_NONE, WHOLE_OR_NONE, TEXT_OR_NONE]
 _SCHEDULE: list[Kind] = [TEXT, FLAG, NUMBER_OR_NONE]
 _GUARD = _SCHEDULE
+_MARK: list[Kind] = [TEXT, NUMBER_OR_NONE]
 
 
 def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> LoggedChange:
@@ -177,6 +185,7 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
     try:
         items, deleted, told, schedules, *more = unpack(data)
         guards = [ListedGuard(*guard) for guard in more[0]] if more else []
+        marks = [ListedMark(*mark) for mark in more[1]] if more[1:] else []
         check_kinds(deleted, [TEXT] * len(deleted))
         for event in told:
             check_kinds(event, _EVENT)
@@ -186,6 +195,9 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
         for guard in guards:
             check_kinds(guard, _GUARD)
             check_moments(guard.look_at)
+        for mark in marks:
+            check_kinds(mark, _MARK)
+            check_moments(mark.due)
         return LoggedChange(
             number,
             zxid,
@@ -195,6 +207,7 @@ def decode_change(data: bytes, number: int, zxid: int, milliseconds: int) -> Log
             [(_KINDS[kind], *rest) for kind, *rest in told],
             [tuple(schedule) for schedule in schedules],
             guards,
+            marks,
         )
     except (TypeError, IndexError, KeyError) as error:
         raise ValueError(f"not a change: {error}") from None

@@ -103,7 +103,7 @@ class Claimer:
         for job in jobs:
             job.apply(partial(lifecycle.claim, job, request, now, THIS, slack=slack), now)
             job.presence = presence
-            self._transactions.write_job(transaction, job, was_live=True)
+            self._transactions.write_job(transaction, job)
         try:
             self._transactions.commit(transaction)
         except Conflict as conflict:

@@ -74,8 +74,8 @@ class BoardCreation:
     def upgrade(self) -> bytes | None:
         """Bring the board to our layout, and return the number of the one that it had; None if there was none.
 
-        Earlier ones have the same znodes and values: clients of layout 1 claim delayed jobs in another order, and those
-        of layout 2 know neither lanes nor limits.
+        Earlier ones have the same znodes and values: clients of layout 1 claim delayed jobs in another order, those of
+        layout 2 know neither lanes nor limits, and those of layout 3 neither parents nor signals.
 
         :raises BoardUnavailable: it has a later one, or other clients use it.
         """

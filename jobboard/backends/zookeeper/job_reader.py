@@ -37,6 +37,21 @@ class JobReader:
             found += [decode_read(uuid, one, version) for uuid, one in zip(part, data, strict=True)]
         return found
 
+    def read_jobs_and(
+        self, uuids: Sequence[str], paths: Sequence[str]
+    ) -> tuple[list[StoredJob | None], list[Data | None]]:
+        """Return jobs, and what is under these paths at the same moment, by one request."""
+        fixed = [self._layout.sessions, self._layout.deleted]
+        found = self._connection.read_many([*fixed, *map(self._layout.job, uuids), *paths])
+        sessions, deleted, data = found[0], found[1], found[2 : 2 + len(uuids)]
+        if sessions is None or deleted is None:
+            raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
+        if not self._sessions.are_known_at(sessions.stat):
+            self._sessions.refresh()
+        self.deletions = version = deleted.stat.version
+        jobs = (decode_read(uuid, one, version) for uuid, one in zip(uuids, data, strict=True))
+        return [job if isinstance(job, StoredJob) else None for job in jobs], found[2 + len(uuids) :]
+
     def read_jobs(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Return the jobs of these uuids; None where there is none, or none that this client reads."""
         return [job if isinstance(job, StoredJob) else None for job in self.read(uuids)]

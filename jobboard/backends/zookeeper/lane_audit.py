@@ -56,11 +56,11 @@ class LaneAuditor:
     def suspects(self, jobs: Mapping[str, StoredJob]) -> Iterator[SuspectLane]:
         """Say which lanes seem wrong."""
         guards = self._guards()
-        tied = [job for job in jobs.values() if job.ties is not None and job.is_live]
+        tied = [(job.joined_lane, job) for job in jobs.values() if job.joined_lane is not None and job.is_live]
         written = defaultdict[str, list[int]](list)
-        for job in tied:
-            written[job.ties.lane if job.ties else ""].append(job.zxid)
-        counted = lanes_of(tied)
+        for lane, job in tied:
+            written[lane].append(job.zxid)
+        counted = lanes_of(job for _, job in tied)
         known = self._limits.of(counted)
         for lane, row in counted.items():
             path = self._layout.lane(lane)

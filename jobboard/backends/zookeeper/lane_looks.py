@@ -78,5 +78,5 @@ class LaneLooks:
             self._transactions.check_not_deleted(transaction, lane.moved)
         self._transactions.write_guards(transaction, [lane])
         for job in lane.moved:
-            self._transactions.write_job(transaction, job, was_live=True)
+            self._transactions.write_job(transaction, job)
         return self._transactions.send(transaction)

@@ -97,8 +97,8 @@ class Lanes:
         self._change_log, self._reader, self._limits = change_log, reader, limits
 
     def limit(self, jobs: Iterable[StoredJob | None]) -> KnownLimits | None:
-        """Tell jobs with ties the limits of their lanes, and return those; None if no job has ties."""
-        tied = [(job, job.ties.lane) for job in jobs if job is not None and job.ties is not None]
+        """Tell jobs the limits of their lanes, and return those; None if no job has a lane."""
+        tied = [(job, job.lane) for job in jobs if job is not None and job.lane is not None]
         if not tied:
             return None
         known = self._limits.of({lane for _, lane in tied})
@@ -123,11 +123,35 @@ class Lanes:
                 continue
             for job in changed[lane.text]:
                 # Without a limit nobody waits: those that do are left to whoever has removed the limit.
-                if job.state is BLOCKED:
+                if job.state is BLOCKED and job.joined_lane is not None:
                     self._admit(job)
         self._read_guards(looked)
         self._move([self._plan(lane, changed[lane.text]) for lane in looked])
         return lanes
+
+    def look_after(
+        self, changed: Sequence[StoredJob], also: Sequence[StoredJob] = (), known: KnownLimits | None = None
+    ) -> list[LaneStep]:
+        """Look at all lanes of jobs that a step has changed.
+
+        :param also: jobs that the step writes, but has not moved in their lanes.
+        :param known: the limits by which the jobs were changed.
+        :raises Conflict: a job, or a limit, is another one by now.
+        """
+        tied: dict[str, dict[str, StoredJob]] = {}
+        for job in changed:
+            # A new job that waits for a parent has not been in its lane yet.
+            if job.followed_lane is not None and (job.zxid or job.joined_lane is not None):
+                tied.setdefault(job.followed_lane, {})[job.uuid] = job
+        limits = self.limit([job for jobs in tied.values() for job in jobs.values()])
+        if limits is None:
+            return []
+        if known is not None and known.version != limits.version:
+            raise Conflict(self._layout.paused, BAD_VERSION)
+        for job in also:
+            if job.joined_lane in tied:
+                tied[job.joined_lane].setdefault(job.uuid, job)
+        return self.look(limits, {lane: list(jobs.values()) for lane, jobs in tied.items()})
 
     def exchange(
         self, known: KnownLimits, lanes: Sequence[str], names: frozenset[str] | None, most: int
@@ -206,7 +230,8 @@ class Lanes:
             wanted = MAX_MOVES + 1 + len(rows)
             blocked = self._candidates(self._listing.lanes.places(lane.text, Part.BLOCKED), changed, wanted)
             last = self._candidates(self._listing.lanes.last(lane.text), changed, wanted)
-        for row in rows:
+        # What waits for a parent or a signal has left the lane, or not joined it yet.
+        for row in (row for row in rows if row.joined_lane is not None):
             part = part_of(row.state, row.token != 0)
             if part is not None:
                 counts[part] += 1
@@ -250,12 +275,13 @@ class Lanes:
                     self._admit(job)
             withdrawn = {move.uuid for move in steps.withdraw}
             for row in rows:
-                if row.state is BLOCKED and not row.was_blocked and row.uuid not in withdrawn:
+                is_new = row.state is BLOCKED and row.joined_lane is not None and not row.was_blocked
+                if is_new and row.uuid not in withdrawn:
                     row.apply(partial(admission.wait_for_lane, row, self._clock.now()), self._clock.now())
 
     def _checked(self, uuid: str, job: StoredJob | None, lane: str, state: JobState) -> StoredJob:
         """Return a job that was read, if it is as the listing has it; otherwise the listing learns how it is."""
-        if job is not None and job.state is state and job.ties is not None and job.ties.lane == lane:
+        if job is not None and job.state is state and job.joined_lane == lane:
             return job
         self._change_log.correct(uuid, job)
         raise Conflict(self._layout.job(uuid), BAD_VERSION)

@@ -8,6 +8,12 @@
                                      holds a slot of it; there since the first limit
                limits/HH/HASH        a limit, of a name or of lanes; there since the first one
                names/HH/HASH         the guard of a limited name: set by every claim of it
+               edges/HH/UUID         how many parents of a job stand how; set by every change of one of its edges
+               edges/HH/UUID/PARENT  an edge: how that parent stands, its name, its result
+               children/HH/PARENT    of a job or a graph: what the edges to it do not say yet, a mark
+               children/HH/PARENT/UUID
+               steps/HH/UUID/NUMBER  a step of a job that is done
+               signals/HH/UUID/HASH  a signal that was sent to a job
                blobs/HH/ID           what is too long to stand in a job's znode
                log/GENERATION/c-N    what changed, one znode for each transaction, until everybody has seen it
                sessions/ID           an ephemeral for each client: while it is there, its claims hold
@@ -63,6 +69,10 @@ class Layout:
         self.lanes = f"{self.root}/lanes"
         self.limits = f"{self.root}/limits"
         self.names = f"{self.root}/names"
+        self.edges = f"{self.root}/edges"
+        self.children = f"{self.root}/children"
+        self.steps = f"{self.root}/steps"
+        self.signals = f"{self.root}/signals"
         self.blobs = f"{self.root}/blobs"
         self.logs = f"{self.root}/log"
         self.sessions = f"{self.root}/sessions"
@@ -81,6 +91,11 @@ class Layout:
         """What every board has, parents first."""
         kinds = [self.jobs, self.keys, self.blobs, self.logs, self.log(0), self.sessions, self.paused, self.ready]
         return [*kinds, self.deleted, self.entities, self.books, self.entries, self.schedules, self.number]
+
+    @property
+    def spread(self) -> int:
+        """In how many buckets the children of a kind are spread."""
+        return _SPREAD
 
     @property
     def book_buckets(self) -> list[str]:
@@ -113,6 +128,30 @@ class Layout:
     def name(self, name: str) -> str:
         digest = _digest(name.encode())
         return f"{self.names}/{_bucket(digest)}/{digest}"
+
+    def edges_of(self, child: str) -> str:
+        return f"{self.edges}/{_bucket(child)}/{child}"
+
+    def edge(self, child: str, parent: str) -> str:
+        return f"{self.edges_of(child)}/{parent}"
+
+    def children_of(self, parent: str) -> str:
+        return f"{self.children}/{_bucket(parent)}/{parent}"
+
+    def child(self, parent: str, child: str) -> str:
+        return f"{self.children_of(parent)}/{child}"
+
+    def steps_of(self, uuid: str) -> str:
+        return f"{self.steps}/{_bucket(uuid)}/{uuid}"
+
+    def step(self, uuid: str, number: int) -> str:
+        return f"{self.steps_of(uuid)}/{number:06d}"
+
+    def signals_of(self, uuid: str) -> str:
+        return f"{self.signals}/{_bucket(uuid)}/{uuid}"
+
+    def signal(self, uuid: str, name: str) -> str:
+        return f"{self.signals_of(uuid)}/{_digest(name.encode())}"
 
     def blob(self, id: str) -> str:
         return f"{self.blobs}/{_bucket(id)}/{id}"

@@ -20,6 +20,7 @@ from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.codec import NameRules
 from jobboard.backends.zookeeper.lane_index import COUNTED_PARTS, LaneIndex, ListedGuard, Part, part_of
+from jobboard.backends.zookeeper.mark_index import ListedMark, MarkIndex
 from jobboard.states import LIVE, JobState
 
 #: Above every sequence, and above every moment in milliseconds times that: a priority, the moment at which the job is
@@ -121,7 +122,8 @@ class Listing:
         self.by_place: dict[int, Item] = {}
         self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
         self.lanes = LaneIndex()
-        #: (moment, place) of every job that is due some time: delayed, or under a claim that ends.
+        self.marks = MarkIndex()
+        #: (moment, place) of every live job that time changes.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be deleted.
         self.retained: list[tuple[float, str]] = []
@@ -166,6 +168,7 @@ class Listing:
         self.deleted_at.clear()
         self.schedules.forget_deleted()
         self.lanes.forget_deleted()
+        self.marks.forget_done()
 
     def _link(self, item: Item, due: float | None) -> None:
         state = item.state
@@ -303,7 +306,7 @@ class Listing:
             return now
         # The end of a claim makes room for its name, too.
         timer = self.timers.first(names, paused)
-        moments = [None if timer is None else timer[0], self.lanes.next_look()]
+        moments = [None if timer is None else timer[0], self.lanes.next_look(), self.marks.next_due()]
         if self.lanes.may_exchange and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
             moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
@@ -312,6 +315,11 @@ class Listing:
         """Learn how the guard of a lane stands after a transaction; what is newer is kept."""
         if self.lanes.put_guard(guard, zxid) and guard.look_at is not None:
             self.notify(None, guard.look_at)
+
+    def put_mark(self, mark: ListedMark, zxid: int) -> None:
+        """Learn how the mark of a parent stands after a transaction; what is newer is kept."""
+        if self.marks.put(mark, zxid) and mark.due is not None:
+            self.notify(None, mark.due)
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""

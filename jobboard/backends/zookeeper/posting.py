@@ -3,86 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import count
 
-from jobboard.backends import lifecycle
+from jobboard.backends.changes import follow_ups_of
+from jobboard.backends.edge_rows import parent_of_graph
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv.clock import ServerClock
-from jobboard.backends.posting_plan import PostingPlan
-from jobboard.backends.rows import NewJob, Posted, PostOutcome
+from jobboard.backends.rows import NewJob, Posted, PostOutcome, Refused, Verdict
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lanes import Lanes, LaneStep
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.new_edges import NewEdges
+from jobboard.backends.zookeeper.posting_batch import Batch, Plan
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import NO_NODE, Data
-from jobboard.backends.zookeeper.stored_job import MAX_INLINE, THIS, Newer, StoredJob, encode_alias, new_job
+from jobboard.backends.zookeeper.stored_job import MAX_INLINE, Newer, StoredJob, encode_alias
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
-from jobboard.states import JobState
 
 MAX_RETRIES = 200
 #: Above this many bytes of bodies, a batch leaves only those up to the second size in the jobs' own znodes, so that it
 #: fits a transaction.
 MAX_INLINE_BATCH, SMALL_INLINE = 150_000, 256
 
-#: What becomes of a posting, and the job that it is about.
-_Step = tuple[PostOutcome, StoredJob]
-
-
-class Plan:
-    """The postings of a batch, and the jobs that their uuids and keys lead to."""
-
-    def __init__(self, rows: Sequence[NewJob], clock: ServerClock) -> None:
-        self.rows = rows
-        self.by_uuid: dict[str, StoredJob] = {}
-        self.by_key: dict[tuple[str, str], StoredJob] = {}
-        self._now, self._slack = clock.now(), clock.slack
-
-    def steps(self) -> list[_Step]:
-        """Return what becomes of each posting, carried out on the jobs; if one is refused, nothing is carried out."""
-        place = count()
-        planned = PostingPlan(self.by_uuid.get, self.by_key.get, lambda new: new_job(new, next(place)))
-        steps = [planned.step(new) for new in self.rows]
-        if not _is_refused(steps):
-            for new, (outcome, job) in zip(self.rows, steps, strict=True):
-                if outcome is PostOutcome.POSTED:
-                    job.apply(partial(lifecycle.post, job, new, self._now, self._slack), self._now)
-                elif outcome is PostOutcome.REPLACED:
-                    job.apply(partial(lifecycle.replace, job, new, self._now, self._slack), self._now)
-                    job.add_alias(new.uuid)
-            for outcome, job in steps:
-                if outcome is PostOutcome.POSTED and job.state is not JobState.DELAYED:
-                    job.place = THIS
-        return steps
-
-
-@dataclass(slots=True)
-class _Changes:
-    """What a batch changes: its postings, each with its job, and the lanes of these."""
-
-    postings: list[tuple[NewJob, PostOutcome, StoredJob]]
-    lanes: list[LaneStep]
-
-    @property
-    def known(self) -> list[StoredJob]:
-        """The jobs that were on the board before, each once; those without a zxid are new in this very batch."""
-        moved = (job for lane in self.lanes for job in lane.moved)
-        replaced = (job for _, outcome, job in self.postings if outcome is PostOutcome.REPLACED and job.zxid)
-        return list({job.uuid: job for job in (*replaced, *moved)}.values())
-
-
-def _is_refused(steps: Sequence[_Step]) -> bool:
-    """Whether nothing of the batch is posted."""
-    return any(outcome.refuses_batch for outcome, _ in steps)
-
 
 class Poster:
-    """Posts batches, on its own or in the transaction of a schedule's step."""
+    """Posts batches, on its own or in the transaction of a schedule's step or of jobs that end."""
 
     def __init__(
         self,
@@ -98,33 +46,39 @@ class Poster:
         self._reader, self._transactions, self._jobs = reader, transactions, jobs
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        plan = self.likely_plan(rows)
+        batch = self._carried_out(self.likely_plan(rows))
         for _ in range(MAX_RETRIES):
-            steps = plan.steps()
-            postings = [] if _is_refused(steps) else _changed(rows, steps)
-            if not postings:
-                return self._posted(steps)
+            if batch.is_refused or not batch.postings:
+                return self._posted(batch, len(rows))
             try:
-                changes = self._with_lanes(postings)
-                self._prepare(changes)
+                lanes = self._lanes_of(batch)
+                self.prepare(batch, lanes)
                 transaction = self._transactions.begin()
-                self._add(transaction, changes)
+                self._add(transaction, batch, lanes)
                 self._transactions.commit(transaction)
             except Conflict as conflict:
                 self._lanes.note_conflict(conflict)
                 if conflict.code == NO_NODE:
                     # Of a board that an earlier version made, or that somebody has taken apart.
-                    self._create_buckets(postings)
-                plan = self.certain_plan(rows)
+                    self._create_buckets(batch)
+                batch = self._carried_out(self.certain_plan(rows))
                 continue
             with after_a_change():
-                return self._posted(steps)
+                return self._posted(batch, len(rows))
         raise BoardUnavailable("others post under the same keys faster than this client can")
 
-    def _posted(self, steps: Sequence[_Step]) -> list[Posted]:
-        torn = self._reader.read_long_values([job for _, job in steps])
+    def _carried_out(self, plan: Plan) -> Batch:
+        """Return what a plan makes of its postings, and of those that follow them at once."""
+        batch = plan.carry_out()
+        if not batch.is_refused and (following := batch.follow_ups):
+            # Those follow nothing that ends at once: they have no parents.
+            batch = self.certain_plan([*plan.rows, *following], list(plan.ending.values())).carry_out()
+        return batch
+
+    def _posted(self, batch: Batch, count: int) -> list[Posted]:
+        torn = self._reader.read_long_values([job for _, job in batch.steps])
         again = {job.uuid: job for job in self._jobs.current([job.uuid for job in torn]) if job}
-        return [Posted(outcome, again.get(job.uuid, job).copy()) for outcome, job in steps]
+        return batch.answers(again, count)
 
     def add_postings(self, transaction: Transaction, plan: Plan) -> None:
         """Add postings to a transaction that does something else too.
@@ -134,43 +88,64 @@ class Poster:
 
         :raises Conflict: the board is not as it was read.
         """
-        steps = plan.steps()
-        if _is_refused(steps):
+        batch = plan.carry_out()
+        if batch.is_refused:
             return
-        changes = self._with_lanes(_changed(plan.rows, steps))
-        self._create_buckets(changes.postings)
-        self._prepare(changes, MAX_BYTES - transaction.size)
-        self._add(transaction, changes)
+        lanes = self._lanes_of(batch)
+        self._create_buckets(batch)
+        self.prepare(batch, lanes, MAX_BYTES - transaction.size)
+        self._add(transaction, batch, lanes)
+
+    def follow(
+        self,
+        ending: Sequence[StoredJob],
+        posts: Sequence[NewJob],
+        seals: Sequence[str],
+        edges: NewEdges | None = None,
+    ) -> Batch | Refused:
+        """Plan what is posted in the step that ends these jobs, and which graphs are complete with it.
+
+        :param edges: what else the step makes of edges.
+        """
+        plan = self.certain_plan(posts, ending, seals)
+        plan.edges = edges or plan.edges
+        batch = self._carried_out(plan)
+        if batch.is_refused:
+            # What follows by the jobs' own postings is never refused.
+            return Refused(tuple(self._posted(batch, len(posts) - sum(len(follow_ups_of(job)) for job in ending))))
+        now = self._clock.now()
+        if any(batch.plan.edges.seal(graph, now) is Verdict.LOST for graph in seals):
+            return Refused(())
+        self._create_buckets(batch)
+        return batch
 
     def note_conflict(self, conflict: Conflict) -> None:
         """Learn what kept a transaction with postings from happening."""
         self._lanes.note_conflict(conflict)
 
-    def _with_lanes(self, postings: list[tuple[NewJob, PostOutcome, StoredJob]]) -> _Changes:
+    def _lanes_of(self, batch: Batch) -> list[LaneStep]:
         """Look at the lanes of a batch once all of its jobs are changed."""
-        tied = dict[str, dict[str, StoredJob]]()
-        for _, _, job in postings:
-            if job.lane is not None:
-                tied.setdefault(job.lane, {})[job.uuid] = job
-        known = self._lanes.limit([job for jobs in tied.values() for job in jobs.values()])
-        if known is None:
-            return _Changes(postings, [])
-        return _Changes(postings, self._lanes.look(known, {lane: list(jobs.values()) for lane, jobs in tied.items()}))
+        return self._lanes.look_after([job for _, _, job in batch.postings], batch.known)
 
     # -- planning --------------------------------------------------------------------------------------------------
 
     def likely_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan for the usual case that none of these uuids exists yet; the transaction itself finds out."""
-        plan = Plan(rows, self._clock)
+        plan = Plan(rows, self._clock, self._layout)
         holders = self._holders(rows)
         if any(holders.values()):
             self._take_in(plan, holders)
+        self._take_in_family(plan)
         return plan
 
-    def certain_plan(self, rows: Sequence[NewJob]) -> Plan:
-        """Plan after a look at which of these uuids and keys exist, and which jobs have them."""
-        plan = Plan(rows, self._clock)
+    def certain_plan(self, rows: Sequence[NewJob], ending: Sequence[StoredJob] = (), seals: Sequence[str] = ()) -> Plan:
+        """Plan after a look at which of these uuids and keys exist, and which jobs have them.
+
+        :param ending: jobs that end in the same step. :param seals: graphs that are complete with it.
+        """
+        plan = Plan(rows, self._clock, self._layout, ending)
         self._take_in(plan, self._holders(rows))
+        self._take_in_family(plan, seals)
         return plan
 
     def _holders(self, rows: Sequence[NewJob]) -> dict[tuple[str, str], Data | None]:
@@ -185,12 +160,31 @@ class Poster:
         """Add to a plan the jobs that its uuids and keys lead to."""
         uuids = [new.uuid for new in plan.rows]
         uuids += [uuid_in(data) for data in holders.values() if data is not None]
-        jobs = self._current(list(dict.fromkeys(uuids)))
+        jobs = self._current([uuid for uuid in dict.fromkeys(uuids) if uuid not in plan.ending]) | plan.ending
         plan.by_uuid = {new.uuid: jobs[new.uuid] for new in plan.rows if new.uuid in jobs}
         for key, data in holders.items():
             holder = None if data is None else jobs.get(uuid_in(data))
-            if holder is not None and holder.is_live:
+            if holder is None or not holder.has_key:
+                continue
+            if holder.is_live or (holder.key_until or 0.0) > self._clock.now():
                 plan.by_key[key] = holder
+            else:
+                self._jobs.release_key(holder.uuid)
+
+    def _take_in_family(self, plan: Plan, seals: Sequence[str] = ()) -> None:
+        """Add to a plan the parents of its postings, and what holds the children of these and of its graphs."""
+        if plan.has_family:
+            parents = self._current(unknown) if (unknown := plan.unknown_parents) else {}
+            # Their results go with the edges.
+            self._reader.read_long_values(list(parents.values()))
+            plan.parents |= parents
+        elif not seals:
+            return
+        graphs = dict.fromkeys((*(new.graph for new in plan.rows if new.graph is not None), *seals))
+        folders = [*dict.fromkeys(job.uuid for job in plan.parents.values()), *map(parent_of_graph, graphs)]
+        found = self._connection.read_many(map(self._layout.children_of, folders)) if folders else []
+        for parent, data in zip(folders, found, strict=True):
+            plan.edges.learn_folder(parent, data)
 
     def _current(self, uuids: Sequence[str]) -> dict[str, StoredJob]:
         """Return the jobs under these uuids as they are now; an alias leads to the job that it stands for."""
@@ -210,41 +204,40 @@ class Poster:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def _prepare(self, changes: _Changes, max_bytes: int = MAX_BYTES) -> None:
+    def prepare(self, batch: Batch, lanes: Sequence[LaneStep], max_bytes: int = MAX_BYTES) -> None:
         """See to what must exist before; a board has its buckets of jobs from the beginning."""
         layout = self._layout
         self._transactions.create_parents(
-            [layout.key(new.name, new.key) for new, _, _ in changes.postings if new.key is not None]
+            [layout.key(new.name, new.key) for new, _, _ in batch.postings if new.key is not None]
         )
-        self._transactions.create_parents_of_guards(changes.lanes)
-        jobs = [job for _, _, job in changes.postings]
+        self._transactions.create_parents_of_guards(lanes)
+        batch.plan.edges.prepare(self._transactions)
+        jobs = [job for _, _, job in batch.postings]
         size = sum(min(len(job.body), MAX_INLINE) for job in jobs)
         max_inline = MAX_INLINE if size <= MAX_INLINE_BATCH else SMALL_INLINE
         self._transactions.move_out_long_values(jobs, max_inline, max_bytes)
 
-    def _create_buckets(self, postings: Sequence[tuple[NewJob, PostOutcome, StoredJob]]) -> None:
-        self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in postings])
+    def _create_buckets(self, batch: Batch) -> None:
+        self._transactions.create_parents([self._layout.job(new.uuid) for new, _, _ in batch.postings])
 
-    def _add(self, transaction: Transaction, changes: _Changes) -> None:
-        known = changes.known
-        if known:
-            self._transactions.check_not_deleted(transaction, known)
-        self._transactions.write_guards(transaction, changes.lanes)
+    def _add(self, transaction: Transaction, batch: Batch, lanes: Sequence[LaneStep]) -> None:
+        moved = [job for lane in lanes for job in lane.moved]
+        if moved or batch.read:
+            self._transactions.check_not_deleted(transaction, [*moved, *batch.read])
+        self._transactions.write_guards(transaction, lanes)
+        self.write(transaction, batch)
+        for job in moved:
+            self._transactions.write_job(transaction, job)
+
+    def write(self, transaction: Transaction, batch: Batch) -> None:
+        """Add what a batch changes, but for what a look at its lanes moves."""
+        batch.plan.edges.write(transaction, self._transactions)
         # Before the jobs, which delete the oldest of too many aliases.
-        for new, outcome, job in changes.postings:
+        for new, outcome, job in batch.postings:
             if outcome is PostOutcome.REPLACED:
                 transaction.create(self._layout.job(new.uuid), encode_alias(job.uuid))
-        for _, outcome, job in changes.postings:
+        for _, outcome, job in batch.postings:
             if outcome is PostOutcome.POSTED:
-                self._transactions.write_job(transaction, job, was_live=False, is_new=True)
-        for job in known:
-            self._transactions.write_job(transaction, job, was_live=True)
-
-
-def _changed(rows: Sequence[NewJob], steps: Sequence[_Step]) -> list[tuple[NewJob, PostOutcome, StoredJob]]:
-    """Return the postings that change something, with their outcomes and the jobs that they change."""
-    return [
-        (new, outcome, job)
-        for new, (outcome, job) in zip(rows, steps, strict=True)
-        if outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
-    ]
+                self._transactions.write_job(transaction, job, is_new=True)
+        for job in batch.known:
+            self._transactions.write_job(transaction, job)

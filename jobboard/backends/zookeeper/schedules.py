@@ -16,7 +16,8 @@ from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.posting import Plan, Poster
+from jobboard.backends.zookeeper.posting import Poster
+from jobboard.backends.zookeeper.posting_batch import Plan
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.transactions import SentTransaction, Transaction, Transactions
 from jobboard.errors import BoardUnavailable

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jobboard.backends.base import RETRY_WINDOW
+from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.kv.codec import (
     BYTES,
     BYTES_OR_NONE,
@@ -32,9 +33,11 @@ from jobboard.backends.kv.codec import (
     unpack,
 )
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
+from jobboard.backends.lifecycle import ties_of as ties_of_posting
 from jobboard.backends.limits import UNLIMITED
+from jobboard.backends.outcomes import outcome_of
 from jobboard.backends.rows import JobRow, NewJob
-from jobboard.backends.transition import Note, Transition, is_among
+from jobboard.backends.transition import Note, Resolve, Transition, is_among
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.codec import check_ids, check_moments
 from jobboard.backends.zookeeper.requests import Data, Stat
@@ -90,8 +93,10 @@ _FIELDS: dict[str, Kind] = {
     "until": NUMBER_OR_NONE,
 }
 #: Then come the history, the aliases, which of the long fields are in znodes of their own, the long fields, and the
-#: place, which records of layout 1 lack, and the ties of a job that has some.
+#: place, which records of layout 1 lack, and a map of the ties of a job that has some, and of :data:`_EXTRAS`.
 _PARTS = [WHOLE, *_FIELDS.values(), LIST, LIST, LIST | {type(None)}, LIST, NUMBER]
+#: The fields that stand in that map only if they are set, and what each may be.
+_EXTRAS: dict[str, Kind] = {"key_until": NUMBER_OR_NONE, "has_folders": FLAG}
 _LINE_KINDS: list[Kind] = [TEXT, TEXT_OR_NONE, WHOLE, WHOLE_OR_NONE, TEXT_OR_NONE]
 #: The fields that can be long, and what each may be; one in a znode of its own is that one's name.
 _LONG_FIELDS: dict[str, Kind] = {
@@ -123,7 +128,10 @@ class StoredJob(JobRow):
     uuids of the postings that replaced its content; the next write deletes ``forgotten_aliases``. ``blobs`` names
     the znodes of long fields. The next write deletes ``orphans``, and makes ``fresh``: blobs with their content, or
     with None if they were written ahead. ``told`` are the events of the next write. ``limit`` is that of its lane,
-    ``lane`` the one that must be looked at for its sake. ``was_blocked``: it waits for its lane, as it is stored.
+    ``followed_lane`` the one that must be looked at for its sake. ``was_blocked``: it waits for its lane, and
+    ``had_key``: a key leads to it, as it is stored. ``key_until`` is the moment until which it keeps its key, also if
+    it ends before. ``has_folders``: it has znodes of edges, steps or signals. The next write writes ``mark``, and posts
+    ``posts``, and lets the jobs of the graph ``seal`` wait for it no longer.
     ``deletions`` is how many times jobs had been deleted when it was read, at least: a job that is deleted and posted
     again under the same uuid begins with the same versions, so that a version alone is no fence.
     """
@@ -132,14 +140,20 @@ class StoredJob(JobRow):
         "aliases",
         "blobs",
         "deletions",
+        "followed_lane",
         "forgotten_aliases",
         "fresh",
+        "had_key",
+        "has_folders",
         "index",
-        "lane",
+        "key_until",
         "limit",
         "lines",
+        "mark",
         "orphans",
+        "posts",
         "presence",
+        "seal",
         "told",
         "until",
         "version",
@@ -156,12 +170,17 @@ class StoredJob(JobRow):
         self.aliases: list[str] = []
         self.blobs: dict[str, str] = {}
         self.limit = UNLIMITED
+        self.key_until: float | None = None
+        self.has_folders = False
         self._forget_changes()
 
     def _forget_changes(self) -> None:
         self.told: list[_Line] = []
-        self.lane: str | None = None
-        self.was_blocked = False
+        self.followed_lane: str | None = None
+        self.was_blocked = self.had_key = False
+        self.mark: Resolve | None = None
+        self.posts: tuple[NewJob, ...] = ()
+        self.seal: str | None = None
         self.orphans: list[str] = []
         self.fresh: list[tuple[str, bytes | None]] = []
         self.forgotten_aliases: list[str] = []
@@ -175,6 +194,18 @@ class StoredJob(JobRow):
     @property
     def is_live(self) -> bool:
         return self.state in LIVE
+
+    @property
+    def has_key(self) -> bool:
+        """Whether its key leads to it: a job that has ended keeps it for a while if its posting says so."""
+        if self.key is None or self.is_live:
+            return self.key is not None
+        return self.key_until is not None and outcome_of(self) is not Outcome.GONE
+
+    @property
+    def leaves_folders(self) -> bool:
+        """Whether there are znodes of it beside its own that must go once it is forgotten."""
+        return self.has_folders or (self.ties is not None and self.ties.has_children)
 
     def is_due(self, now: float, is_present: IsPresent) -> bool:
         """Whether time, or the end of a session, has made something else of the job than its record says."""
@@ -210,13 +241,16 @@ class StoredJob(JobRow):
             self._drop_blob_if_replaced(field, value)
         if transition.told:
             self._take_notes(transition)
-            self.lane = next((following.lane for following in transition.follow), self.lane)
+            self.followed_lane = next((following.lane for following in transition.follow), self.followed_lane)
+            self.mark, self.posts = transition.resolve or self.mark, (*self.posts, *transition.posts)
             self.reason = shortened(self.reason, MAX_REASON)
             self.last_error = shortened(self.last_error, MAX_ERROR)
             if self.state is not JobState.CLAIMED:
                 self.presence = None
             if self.state is JobState.COMPLETE and not was_complete:
                 self.until = now + transition.retention if transition.retention else now - MAX_CLOCK_ERROR
+                if self.has_key:
+                    self.until = max(self.until, self.key_until or 0.0)
         return transition
 
     def _drop_blob_if_replaced(self, field: str, before: Any) -> None:
@@ -265,7 +299,8 @@ class StoredJob(JobRow):
         self.token = stat.mzxid if self.token == THIS else self.token
         self.lines = [_with_stat(line, stat) for line in self.lines]
         self._forget_changes()
-        self.was_blocked = self.state is JobState.BLOCKED
+        self.was_blocked = self.state is JobState.BLOCKED and self.joined_lane is not None
+        self.had_key = self.has_key
 
 
 def _with_stat(line: _Line, stat: Stat) -> _Line:
@@ -286,13 +321,14 @@ def sequence_of(zxid: int, index: int) -> int:
     return zxid << PLACE_BITS | index
 
 
-def new_job(new: NewJob, index: int) -> StoredJob:
+def new_job(new: NewJob, index: int, now: float) -> StoredJob:
     """Return the job that a posting becomes.
 
     :param index: its place in its batch.
     """
     job = StoredJob(new.uuid, new.name, new.priority, new.body)
-    job.key, job.index, job.ties = new.key, index, new.ties
+    job.key, job.index, job.ties = new.key, index, ties_of_posting(new, now)
+    job.has_folders = bool(new.parents) or new.graph is not None
     return job
 
 
@@ -301,16 +337,18 @@ def new_job(new: NewJob, index: int) -> StoredJob:
 
 def encode(job: StoredJob) -> bytes:
     is_blob = [field in job.blobs for field in LONG_FIELDS]
+    more = {} if job.ties is None else pack_ties(job.ties)
+    more |= {field: value for field in _EXTRAS if (value := getattr(job, field))}
     return pack(
         [
-            _JOB if job.ties is None else _TIED,
+            _TIED if more or job.ties is not None else _JOB,
             *_plain_values(job),
             [(kind.value, who, at, token, why) for kind, who, at, token, why in job.lines],
             job.aliases,
             is_blob if any(is_blob) else None,
             [job.blobs.get(field, getattr(job, field)) for field in LONG_FIELDS],
             job.place,
-            *([] if job.ties is None else [pack_ties(job.ties)]),
+            *([more] if more or job.ties is not None else []),
         ]
     )
 
@@ -368,17 +406,22 @@ def _decoded(uuid: str, parts: list[Any], stat: Stat) -> StoredJob:
     if len(parts) == len(_PARTS) - 1:
         run_at = parts[1 + list(_FIELDS).index("run_at")]
         parts = [*parts, THIS if run_at is None else run_at]
-    ties = ties_of(parts.pop()) if parts[0] == _TIED else None
+    more: dict[str, Any] = parts.pop() if parts[0] == _TIED else {}
     check_kinds(parts, _PARTS)
+    extras = {field: more.pop(field) for field in _EXTRAS if field in more}
+    check_kinds(extras.values(), (_EXTRAS[field] for field in extras))
+    ties = ties_of(more) if more or (parts[0] == _TIED and not extras) else None
     format, *plain, lines, aliases, is_blob, longs, place = parts
     job = StoredJob(uuid, "", 0, b"")
-    for field, value in zip(_STORED_FIELDS, (*plain, *longs), strict=True):
+    for field, value in (*zip(_STORED_FIELDS, (*plain, *longs), strict=True), *extras.items()):
         setattr(job, field, value)
     if is_blob:
         job._name_blobs(is_blob)
     check_kinds(_long_values(job), _LONG_KINDS)
     job.state = _STATES[job.state]
-    check_moments(job.run_at, job.expires_at, job.until, place, None if ties is None else ties.since)
+    check_moments(job.run_at, job.expires_at, job.until, place, job.key_until)
+    if ties is not None:
+        check_moments(ties.since, ties.latest, ties.start_by)
     check_ids(aliases)
     for line in lines:
         check_kinds(line, _LINE_KINDS)

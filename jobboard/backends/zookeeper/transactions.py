@@ -7,15 +7,18 @@ import uuid as uuids
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from jobboard.backends.edge_rows import EdgeRow
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.changes import Change
 from jobboard.backends.zookeeper.codec import pack_posting
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.edge_codec import Mark, encode_edge
 from jobboard.backends.zookeeper.errors import Conflict, refused
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.lanes import LaneStep
 from jobboard.backends.zookeeper.layout import Layout, parent
+from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, NOT_EMPTY, Multi, Stat, fault_in
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, encode, size_of
 from jobboard.states import JobState
@@ -24,6 +27,8 @@ from jobboard.states import JobState
 MAX_BYTES, MAX_JOBS = 700_000, 500
 #: A record of at most this many bytes is shown in ``ready`` too, which every look reads.
 MAX_SHOWN = 600
+#: For how many seconds a mark is left to the client whose change has made it; any client goes on with it then.
+RESOLVE_TIMEOUT = 0.5
 
 
 @dataclass
@@ -115,20 +120,24 @@ class Transactions:
         """Add that none of these jobs was deleted since it was read; the versions say the rest. Comes first."""
         transaction.check(self._layout.deleted, min(job.deletions for job in jobs))
 
-    def write_job(self, transaction: Transaction, job: StoredJob, *, was_live: bool, is_new: bool = False) -> None:
-        """Add what writes a job, and what goes with it: its key, its long values, its aliases, its line of the log."""
+    def write_job(self, transaction: Transaction, job: StoredJob, *, is_new: bool = False) -> None:
+        """Add what writes a job, and what goes with it: its key, its long values, its aliases, its line of the log.
+
+        Of a parent that has ended, or is back, its mark goes with it.
+        """
         layout = self._layout
         path = layout.job(job.uuid)
         data = encode(job)
         place = transaction.create(path, data) if is_new else transaction.set(path, data, job.version)
         transaction.written.append((place, job, is_new))
         transaction.record = data
-        if job.key is not None and job.is_live != was_live:
+        if job.key is not None and job.has_key != job.had_key:
             key = layout.key(job.name, job.key)
-            if was_live:
+            if job.had_key:
                 transaction.remove(key)
             else:
                 transaction.create(key, job.uuid.encode())
+        self._write_mark_of(transaction, job)
         for blob in job.orphans:
             transaction.remove(layout.blob(blob))
         for blob, content in job.fresh:
@@ -139,6 +148,21 @@ class Transactions:
         for alias in job.forgotten_aliases:
             transaction.delete(layout.job(alias))
         transaction.change.add_written(job)
+
+    def _write_mark_of(self, transaction: Transaction, job: StoredJob) -> None:
+        if job.mark is not None:
+            self.write_mark(transaction, Mark(job.mark, self._clock.now() + RESOLVE_TIMEOUT))
+
+    def write_mark(self, transaction: Transaction, mark: Mark, version: int = -1) -> None:
+        """Add what the edges of a parent's children are to be told, in place of what they were to be told before."""
+        parent = mark.step.parent
+        transaction.set(self._layout.children_of(parent), mark.pack(), version)
+        transaction.change.add_mark(ListedMark(parent, mark.due))
+
+    def create_edge(self, transaction: Transaction, edge: EdgeRow) -> None:
+        """Add what makes an edge, by its child and by its parent."""
+        transaction.create(self._layout.edge(edge.child, edge.parent), encode_edge(edge))
+        transaction.create(self._layout.child(edge.parent, edge.child), b"")
 
     def write_guards(self, transaction: Transaction, lanes: Iterable[LaneStep]) -> None:
         """Add that these lanes are changed, whose limits are as they were read."""
@@ -178,6 +202,9 @@ class Transactions:
             transaction.remove(layout.job(alias))
         for blob in (*job.blobs.values(), *job.orphans):
             transaction.remove(layout.blob(blob))
+        if job.key is not None and job.had_key:
+            transaction.remove(layout.key(job.name, job.key))
+        self._write_mark_of(transaction, job)
         if not transaction.change.deleted:
             transaction.set(layout.deleted, b"")
         transaction.change.add_deleted(job)
@@ -246,7 +273,8 @@ class Transactions:
 
     def create_parents_of_keys(self, jobs: Sequence[StoredJob]) -> None:
         """Make sure that the keys of these jobs can be written."""
-        self.create_parents([self._layout.key(job.name, job.key) for job in jobs if job.key is not None])
+        new = [(job.name, job.key) for job in jobs if job.key is not None and job.has_key and not job.had_key]
+        self.create_parents([self._layout.key(name, key) for name, key in new])
 
     def move_out_long_values(
         self, jobs: Sequence[StoredJob], max_inline: int = MAX_INLINE, max_bytes: int = MAX_BYTES

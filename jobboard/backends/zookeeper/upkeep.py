@@ -5,12 +5,15 @@ from __future__ import annotations
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.sweep import LANES_PER_LOOK
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
+from jobboard.backends.zookeeper.edge_resolver import MAX_PARENTS, EdgeResolver
 from jobboard.backends.zookeeper.entities import Entities
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite, Write
+from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
+from jobboard.backends.zookeeper.remains import Remains
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.units import Write
 from jobboard.errors import BoardUnavailable
 
 MAX_PROMOTED = 200
@@ -28,9 +31,12 @@ class Upkeep:
         jobs: ReadModifyWrite,
         entities: Entities,
         looks: LaneLooks,
+        resolver: EdgeResolver,
+        remains: Remains,
     ) -> None:
         self._clock, self._sessions, self._listing, self._looks = clock, sessions, listing, looks
         self._change_log, self._jobs, self._entities = change_log, jobs, entities
+        self._resolver, self._remains = resolver, remains
 
     def catch_up(self) -> float:
         """Catch up with the board and bring it up to this moment, which is returned."""
@@ -54,9 +60,12 @@ class Upkeep:
                 # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
                 self._change_log.correct(uuid, job)
         with self._listing.lock:
+            marks = self._listing.marks.due(now, MAX_PARENTS)
+        self._resolver.work_off(marks)
+        with self._listing.lock:
             lanes = self._listing.lanes.due(now, LANES_PER_LOOK)
         self._looks.look(lanes)
-        if due or lanes:
+        if due or marks or lanes:
             self._change_log.refresh()
         return now
 
@@ -65,13 +74,29 @@ class Upkeep:
         with self._listing.lock:
             uuids = self._listing.forgettable(now, limit)
         try:
-            count = sum(self._jobs.edit([(uuid, _forget) for uuid in uuids]))
+            count = self._forget(uuids)
         except BoardUnavailable:
             with self._listing.lock:
                 self._listing.remember(uuids, now)
             raise
         self._change_log.tidy()
-        return count + self._entities.forget(limit - count)
+        return count + self._entities.forget(limit - count) + self._remains.sweep()
+
+    def _forget(self, uuids: list[str]) -> int:
+        """Delete jobs, and before them what they have beside their own znodes; return how many are gone."""
+        rich: list[str] = []
+
+        def forget(job: StoredJob | None, now: float) -> tuple[bool, Write]:
+            if job is not None and job.leaves_folders and job.is_forgettable(now):
+                rich.append(job.uuid)
+                return False, Write.NOTHING
+            return _forget(job, now)
+
+        count = sum(self._jobs.edit([(uuid, forget) for uuid in uuids]))
+        if rich:
+            self._remains.clean(rich)
+            count += sum(self._jobs.edit([(uuid, _forget) for uuid in rich]))
+        return count
 
 
 def _forget(job: StoredJob | None, now: float) -> tuple[bool, Write]:

@@ -1,0 +1,161 @@
+"""What jobs wait for: the primitives of edges and graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jobboard.backends import edge_store
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, is_graph, parent_of_graph
+from jobboard.backends.kv.clock import ServerClock
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
+from jobboard.backends.rows import Verdict
+from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.edge_codec import Tally, decode_edge, decode_tally
+from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
+from jobboard.backends.zookeeper.errors import Conflict
+from jobboard.backends.zookeeper.lanes import Lanes
+from jobboard.backends.zookeeper.layout import Layout, last_part
+from jobboard.backends.zookeeper.new_edges import NewEdges
+from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
+from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.transactions import Transactions
+from jobboard.backends.zookeeper.units import Decided, UnitWriter, Write
+from jobboard.states import JobState
+
+#: The states of a job that can wait for more parents.
+_CAN_WAIT = (JobState.BLOCKED, JobState.DELAYED)
+
+
+class EdgeStore(edge_store.EdgeStore):
+    """Each change is one transaction, tried again if another client was faster."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: ServerClock,
+        transactions: Transactions,
+        lanes: Lanes,
+        writer: UnitWriter,
+        jobs: ReadModifyWrite,
+        resolver: EdgeResolver,
+    ) -> None:
+        self._connection, self._layout, self._clock, self._lanes = connection, layout, clock, lanes
+        self._transactions, self._writer, self._jobs, self._resolver = transactions, writer, jobs, resolver
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+        deadline = Deadline(CHANGE_TIMEOUT)
+        while (outcome := self._link(child, list(dict.fromkeys(parents)))) is None:
+            deadline.check(f"job {child}, or a parent of it, changes all the time")
+        return outcome
+
+    def _link(self, child: str, parents: Sequence[str]) -> LinkOutcome | None:
+        """Make the edges that a job lacks; None if another client was faster."""
+        job, *found = self._jobs.current([child, *parents])
+        rows = [row for row in found if row is not None]
+        if job is None or len(rows) < len(parents):
+            return LinkOutcome.MISSING
+        layout = self._layout
+        paths = [layout.edges_of(child), *(layout.edge(child, parent) for parent in parents)]
+        tally, *data = self._connection.read_many([*paths, *map(layout.children_of, parents)])
+        there, folders = data[: len(parents)], data[len(parents) :]
+        missing = [row for row, edge in zip(rows, there, strict=True) if edge is None]
+        if not missing:
+            return LinkOutcome.REPEATED
+        if job.state not in _CAN_WAIT or job.ties is None or not job.ties.has_parents:
+            return LinkOutcome.STARTED
+        edges = NewEdges(layout, {child})
+        for parent, folder in zip(parents, folders, strict=True):
+            edges.learn_folder(parent, folder)
+        if tally is not None:
+            edges.add_to(child, decode_tally(tally.data), tally.stat.version)
+        return LinkOutcome.DONE if self._connect(job, missing, edges) else None
+
+    def _connect(self, job: StoredJob, parents: Sequence[StoredJob], edges: NewEdges) -> bool:
+        """Write new edges with their child; False if another client was faster."""
+        known = self._lanes.limit([job])
+        edges.connect(job, parents, None, self._clock.now())
+        decided = Decided(job.uuid, None, job, Write.UPDATE, True)
+        try:
+            unit = self._writer.unit([(decided, job)], known, edges)
+        except Conflict as conflict:
+            self._lanes.note_conflict(conflict)
+            return False
+        ended = unit.parents(self._clock.now())
+        is_done = self._writer.carry_out_alone(unit)
+        if is_done and ended:
+            self._resolver.work_off_own(ended)
+        return is_done
+
+    def seal(self, graph: str) -> Verdict:
+        return self._change_graph(graph, lambda edges, now: edges.seal(graph, now))
+
+    def drop(self, graph: str) -> None:
+        self._change_graph(graph, lambda edges, now: edges.drop(graph, now))
+
+    def _change_graph(self, graph: str, decide: Callable[[NewEdges, float], Verdict]) -> Verdict:
+        """Change the mark of a graph, and work it off."""
+        parent, deadline = parent_of_graph(graph), Deadline(CHANGE_TIMEOUT)
+        while True:
+            edges = NewEdges(self._layout)
+            edges.learn_folder(parent, self._connection.read_one(self._layout.children_of(parent)))
+            verdict = decide(edges, self._clock.now())
+            if verdict is Verdict.LOST:
+                return verdict
+            if verdict is Verdict.DONE and not self._is_written(edges):
+                deadline.check(f"graph {graph} changes all the time")
+                continue
+            self._resolver.work_off_own([parent])
+            return verdict
+
+    def _is_written(self, edges: NewEdges) -> bool:
+        transaction = self._transactions.begin()
+        edges.write(transaction, self._transactions)
+        try:
+            self._transactions.commit(transaction)
+        except Conflict:
+            return False
+        return True
+
+    def resolve(self, parents: Sequence[str]) -> list[str]:
+        return self._resolver.resolve(parents)
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
+        names = self._names(self._layout.edges_of(child), cursor)
+        part = [name for name in names if not is_graph(name)][: size + 1]
+        return self._page([(child, parent) for parent in part], size, part)
+
+    def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        part = self._names(self._layout.children_of(parent), cursor)[: size + 1]
+        page = self._page([(child, parent) for child in part], size, part)
+        return EdgePage([EdgeRow(edge.child, edge.parent, edge.outcome, edge.name) for edge in page.edges], page.cursor)
+
+    def _names(self, path: str, cursor: object | None) -> list[str]:
+        """Return what is below a znode, in order, behind this name."""
+        names = sorted(map(last_part, self._connection.children([path])))
+        return [name for name in names if cursor is None or name > str(cursor)]
+
+    def _page(self, pairs: Sequence[tuple[str, str]], size: int, names: Sequence[str]) -> EdgePage:
+        """Return the edges of ``size`` pairs; of one more it is known that there is a next page."""
+        found: list[Data | None] = []
+        for start in range(0, min(size, len(pairs)), _MAX_READ):
+            part = pairs[start : min(start + _MAX_READ, size)]
+            found += self._connection.read_many(self._layout.edge(*pair) for pair in part)
+        there = zip(pairs, found, strict=False)
+        edges = [decode_edge(*pair, data.data) for pair, data in there if data is not None]
+        return EdgePage(edges, names[size - 1] if len(names) > size else None)
+
+    def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
+        if not children:
+            return []
+        found = self._connection.read_many(map(self._layout.edges_of, children))
+        return [(Tally() if data is None else decode_tally(data.data)).counts for data in found]
+
+
+#: Edges that one request reads; each may have a result of 64 KiB.
+_MAX_READ = 100
