@@ -166,7 +166,7 @@ class EdgeResolver:
         tallies: dict[str, Data | None],
         edges: Iterator[tuple[tuple[str, _Part], Data | None]],
     ) -> _Told:
-        told = _Told()
+        told, now = _Told(), self._clock.now()
         examples: dict[str, dict[Outcome, str]] = {}
         for (child, part), data in edges:
             tally, job, step = tallies[child], jobs[child], part.mark.step
@@ -183,14 +183,12 @@ class EdgeResolver:
         for child, (tally_then, _) in told.tallies.items():
             job = jobs[child]
             if job is not None and _waits(job) and tally_then.may_settle:
-                self._settle(job, self._ended(child, tally_then, examples[child]))
+                ended = self._ended(child, tally_then, examples[child])
+                # At one moment: they keep the order in which they were posted.
+                job.apply(partial(_settled, job, ended, now), now)
                 if job.told:
                     told.jobs.append(job)
         return told
-
-    def _settle(self, job: StoredJob, ended: Ended) -> None:
-        now = self._clock.now()
-        job.apply(lambda: settle(job, ended, now) or Transition(None), now)
 
     def _ended(self, child: str, tally: Tally, examples: dict[Outcome, str]) -> Ended:
         """Return how the parents of a job stand; an example that no part of this step has is looked for."""
@@ -217,7 +215,8 @@ class EdgeResolver:
         for edge in edges:
             counted = counted.moved(edge.parent, None, edge.outcome)
             examples[edge.outcome] = edge.parent
-        self._settle(job, self._ended(child, counted, examples))
+        now = self._clock.now()
+        job.apply(partial(_settled, job, self._ended(child, counted, examples), now), now)
         changed = [(Decided(job.uuid, None, job, Write.UPDATE, True), job)]
         told = _Told([], {child: (counted, tally.stat.version)}, [job])
         try:
@@ -242,6 +241,10 @@ class EdgeResolver:
             transaction.set(layout.edges_of(child), tally.pack(), version)
         for edge in told.edges:
             transaction.set(layout.edge(edge.child, edge.parent), encode_edge(edge))
+
+
+def _settled(job: StoredJob, ended: Ended, now: float) -> Transition[None]:
+    return settle(job, ended, now) or Transition(None)
 
 
 def _waits(job: StoredJob | None) -> bool:
