@@ -10,7 +10,7 @@ NOW, BEHIND = 1000.0, 999.5
 
 
 def posted() -> StoredJob:
-    return new_job(NewJob("u", "resize", 3, b""), 0)
+    return new_job(NewJob("u", "resize", 3, b""), 0, 0.0)
 
 
 def consumed(retention: float) -> StoredJob:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from jobboard.backends import edge_store
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, is_graph, parent_of_graph
 from jobboard.backends.kv.clock import ServerClock
-from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import Tally, decode_edge, decode_tally
@@ -21,10 +20,16 @@ from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import Decided, UnitWriter, Write
+from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 #: The states of a job that can wait for more parents.
 _CAN_WAIT = (JobState.BLOCKED, JobState.DELAYED)
+
+
+MAX_RETRIES = 200
+#: Edges that one request reads; each may have a result of 64 KiB.
+_MAX_READ = 100
 
 
 class EdgeStore(edge_store.EdgeStore):
@@ -47,10 +52,11 @@ class EdgeStore(edge_store.EdgeStore):
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
-        deadline = Deadline(CHANGE_TIMEOUT)
-        while (outcome := self._link(child, list(dict.fromkeys(parents)))) is None:
-            deadline.check(f"job {child}, or a parent of it, changes all the time")
-        return outcome
+        for _ in range(MAX_RETRIES):
+            outcome = self._link(child, list(dict.fromkeys(parents)))
+            if outcome is not None:
+                return outcome
+        raise BoardUnavailable(f"others change job {child}, or a parent of it, faster than this client can")
 
     def _link(self, child: str, parents: Sequence[str]) -> LinkOutcome | None:
         """Make the edges that a job lacks; None if another client was faster."""
@@ -98,18 +104,17 @@ class EdgeStore(edge_store.EdgeStore):
 
     def _change_graph(self, graph: str, decide: Callable[[NewEdges, float], Verdict]) -> Verdict:
         """Change the mark of a graph, and work it off."""
-        parent, deadline = parent_of_graph(graph), Deadline(CHANGE_TIMEOUT)
-        while True:
+        parent = parent_of_graph(graph)
+        for _ in range(MAX_RETRIES):
             edges = NewEdges(self._layout)
             edges.learn_folder(parent, self._connection.read_one(self._layout.children_of(parent)))
             verdict = decide(edges, self._clock.now())
             if verdict is Verdict.LOST:
                 return verdict
-            if verdict is Verdict.DONE and not self._is_written(edges):
-                deadline.check(f"graph {graph} changes all the time")
-                continue
-            self._resolver.work_off_own([parent])
-            return verdict
+            if verdict is Verdict.REPEATED or self._is_written(edges):
+                self._resolver.work_off_own([parent])
+                return verdict
+        raise BoardUnavailable(f"others change the graph {graph} faster than this client can")
 
     def _is_written(self, edges: NewEdges) -> bool:
         transaction = self._transactions.begin()
@@ -155,7 +160,3 @@ class EdgeStore(edge_store.EdgeStore):
             return []
         found = self._connection.read_many(map(self._layout.edges_of, children))
         return [(Tally() if data is None else decode_tally(data.data)).counts for data in found]
-
-
-#: Edges that one request reads; each may have a result of 64 KiB.
-_MAX_READ = 100

@@ -33,10 +33,10 @@ from jobboard.backends.kv.codec import (
     unpack,
 )
 from jobboard.backends.lifecycle import expire, expire_or_promote, is_due
-from jobboard.backends.lifecycle import ties_of as ties_of_posting
 from jobboard.backends.limits import UNLIMITED
 from jobboard.backends.outcomes import outcome_of
 from jobboard.backends.rows import JobRow, NewJob
+from jobboard.backends.ties import ties_of as ties_of_posting
 from jobboard.backends.transition import Note, Resolve, Transition, is_among
 from jobboard.backends.warn_once import warn_once
 from jobboard.backends.zookeeper.codec import check_ids, check_moments
