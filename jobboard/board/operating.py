@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from jobboard import telemetry
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import SignalOutcome
 from jobboard.backends.errors import after_a_change
@@ -59,6 +60,9 @@ class Operating:
         uuid, signal = self._handles.uuid_of(job), check_text("name", name)
         data, who = self._client.encode("value", value), check_operator(by, None)[0]
         outcome, repeated = self._client.call_until_certain(self._backend.steps.signal, uuid, signal, data, who)
+        if telemetry.is_on():
+            is_sent = outcome is SignalOutcome.REPEATED and repeated
+            telemetry.emit("signalled", self._client.name, signal, "done" if is_sent else outcome.value)
         if outcome is SignalOutcome.MISSING:
             raise NotFound(f"no job {uuid} is waiting or claimed on board {self._client.name!r}")
         return outcome is SignalOutcome.DONE or repeated

@@ -82,7 +82,7 @@ class Recorder:
         """
 
     def signalled(self, board: str, signal: str, outcome: str) -> None:
-        """A signal was sent to a job. ``outcome``: ``sent``, ``repeated`` (it was sent before) or ``missing``."""
+        """A signal was sent to a job. ``outcome``: ``done``, ``repeated`` or ``missing`` (no such job)."""
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
         """A schedule's step was taken: it posted this many jobs; ``late``: seconds after the step was due."""
