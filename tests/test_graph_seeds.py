@@ -26,9 +26,11 @@ class _Run:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 1e9
-        backend = MemoryBackend(f"seed-{seed}", Address.parse(f"memory://seed-{seed}"))
+        backend = MemoryBackend("seeds", Address.parse("memory://seeds"))
+        # The stores of a process stay: ten thousand of them would be too many.
+        backend.store.clear()
         backend.store.clock = lambda: self.now
-        self.board = JobBoard(f"seed-{seed}", backend)
+        self.board = JobBoard("seeds", backend)
         self.board.connect()
         self.jobs = self._post()
         self.held: list[Job] = []
