@@ -14,6 +14,7 @@ RIGHTS: Mapping[str, str] = {
     "cancel": "cancel jobs: off the board, or ask their owners to end",
     "release": "end the claims of jobs, of any owner",
     "run_now": "let delayed jobs be claimed at once",
+    "signal": "send signals to jobs, such as an approval",
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",
     "purge": "delete jobs from the trash for good",

@@ -25,6 +25,11 @@ def wait_of(row: JobRow) -> Wait | None:
     return Wait.SIGNAL if row.ties.signal is not None else Wait.LANE
 
 
+def awaited_signal(row: JobRow) -> str | None:
+    """Return the signal that a job waits for; None if it waits for none."""
+    return row.ties.signal if wait_of(row) is Wait.SIGNAL and row.ties is not None else None
+
+
 def waits_for(row: JobRow) -> str | None:
     """Return the same for people: ``parents``, ``signal approved``, ``lane tenant:42``."""
     wait, ties = wait_of(row), row.ties

@@ -9,13 +9,18 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.console.shared import Message, answers_of, message_of
+from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
+from jobboard.job import row_of
+from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
+from jobboard.operate.flow import flow_of, timeline_of
+from jobboard.operate.json_values import parse_json
 from jobboard.operate.views import plain
 from jobboard.operate.why import why
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
+from jobboard.validation import check_text
 
 if TYPE_CHECKING:
     from jobboard.job import Job
@@ -32,10 +37,12 @@ def show(view: View) -> Response:
 def act(view: View) -> Response:
     """Do what a form of the page asks for; ask again before what can't be undone."""
     right = view.field("action")
-    if right not in ACTIONS:
+    if right not in {*ACTIONS, "signal"}:
         raise HTTPException(400, "there is no such action")
     view.require(right)
     job = _job_of(view)
+    if right == "signal":
+        return _shown(view, view.board.get(job.uuid), _send_signal(view, job))
     action = ACTIONS[right]
     if right in _GRAVE and view.field("confirmed") != "yes":
         return view.render("job_confirm.html", job=job, right=right, action=action, token=view.field("token"))
@@ -54,11 +61,30 @@ def act(view: View) -> Response:
         return view.render("job_gone.html", 200 if outcome.done else 409, uuid=job.uuid, message=message)
 
 
+def _send_signal(view: View, job: Job) -> Message:
+    """Send the signal of the form; its value is JSON, or nothing."""
+    name, text = checked(check_text, "name", view.field("name")), view.field("value").strip()
+    try:
+        value = parse_json(text) if text else None
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the value is no JSON that can be read: {error}") from None
+    if not view.board.signal(job, name, value, by=view.who):
+        return Message("warn", f"The signal {name} was sent before, and its first value stays.")
+    view.acted("signal", [job.uuid])
+    answers_of(view).forget()
+    return Message("good", f"The signal {name} is sent.")
+
+
 def _shown(view: View, job: Job, message: Message | None = None, status: int = 200) -> Response:
+    flow = flow_of(view.board, job)
     return view.render(
         "job.html",
         status,
         job=job,
+        flow=flow,
+        timeline=timeline_of(flow),
+        awaited=awaited_signal(row_of(job)),
+        takes_signals=view.may("signal") and job.record.state in LIVE and view.board.capabilities.edges,
         message=message,
         reasons=why(view.board, job),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
