@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from helpers.console import links_of, text_of
 from helpers.console_jobs import ask_as, board
-from helpers.graphs import end, post_graph
+from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import JobBoard, JobState, Posting
 from jobboard.backends.edge_rows import StepRow
@@ -94,16 +93,17 @@ class TestGraphPage:
         assert "/b/jobs/jobs?name=part&state=blocked" in links_of(page)
         assert 'data-refresh="off"' in page.text
 
-    def test_ten_thousand_jobs_take_less_than_a_second_of_work_once_they_are_read(self, board: JobBoard) -> None:
+    def test_ten_thousand_jobs_are_a_small_page_and_are_read_once_for_all_who_look(self, board: JobBoard) -> None:
         plan = Posting("plan")
         parts = [Posting(f"part {number % 5}", after=[plan]) for number in range(9_998)]
         uuid = board.post_many([plan, *parts, Posting("report", after=parts)])[0].uuid
         ask = ask_as(board)
-        assert "10,000 jobs" in text_of(ask.get(f"/b/jobs/jobs/{uuid}/graph"))
-        began = time.process_time()
         page = ask.get(f"/b/jobs/jobs/{uuid}/graph")
-        assert time.process_time() - began < 1.0
+        assert "10,000 jobs: 9,999 blocked" in text_of(page)
         assert len(page.text) < 50_000
+        requests = count_requests(board)
+        assert ask.get(f"/b/jobs/jobs/{uuid}/graph").text == page.text
+        assert len(requests) <= 2
 
     def test_names_and_signals_are_shown_as_text(self, board: JobBoard) -> None:
         first = board.post(MARKUP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from helpers.graphs import end, post_graph
+from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import JobBoard, backend
 from jobboard.board import client_of
@@ -73,6 +73,10 @@ def test_a_fan_out_of_ten_thousand_is_read_in_pages(board: JobBoard) -> None:
     asked = len(requests)
     # A page of 500 children, and a row and a count for each hundred of them; and each child is asked for its own.
     assert asked <= 9_998 + 20 + 2 * 100 + 10
+    requests.clear()
+    assert len(read_graph(board, jobs["report"].uuid).edges) == 19_996
+    # The edges to its parents are read by the hundred; those of these to their common parent by the page.
+    assert len(requests) <= 9_998 + 100 + 2 * 20 + 2 * 100 + 10
     below, is_all = jobs_below(board, [jobs["plan"].uuid])
     assert (len(below), is_all) == (9_999, True)
     assert below[-1].name == "report"
@@ -96,19 +100,6 @@ def test_a_thousand_levels_are_read(board: JobBoard) -> None:
     assert (graph.number, len(graph.edges), graph.is_complete) == (1000, 999, True)
     below, _ = jobs_below(board, [jobs["step 989"].uuid])
     assert [row.name for row in below] == names[990:]
-
-
-def count_requests(board: JobBoard) -> list[str]:
-    """Return what will have a line for each request that reads of edges and rows cost."""
-    client, requests = client_of(board), list[str]()
-    call = client.call
-
-    def counted(primitive: object, *arguments: object) -> object:
-        requests.append(getattr(primitive, "__name__", "?"))
-        return call(primitive, *arguments)  # type: ignore[arg-type]
-
-    client.call = counted  # type: ignore[method-assign, assignment]
-    return requests
 
 
 GRAPH = Graph(

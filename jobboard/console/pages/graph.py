@@ -28,14 +28,13 @@ def show(view: View) -> Response:
     except ValueError:
         raise HTTPException(404, "that is no uuid of a job") from None
     job = view.board.get(uuid)
-    whole: Graph = answers_of(view).get(("graph", uuid), lambda: read_graph(view.board, uuid), _GRAPH_AGE)
-    graph = folded(whole)
+    graph: Graph = answers_of(view).get(("graph", uuid), lambda: folded(read_graph(view.board, uuid)), _GRAPH_AGE)
     return view.render(
         "graph.html",
         job=job,
         graph=graph,
         drawing=drawing_of(graph),
-        summary=summary_of(whole),
+        summary=summary_of(graph),
         links={id: _link(view, node) for id, node in graph.nodes.items()},
         most=MAX_UNFOLDED,
     )

@@ -23,6 +23,8 @@ MAX_JOBS, MAX_EDGES = 10_000, 50_000
 _CHILDREN, _PARENTS = 500, 100
 #: How many jobs one request reads.
 _ROWS = 100
+#: A job of few parents may have them in common with others of its level, if that has more jobs than this.
+_FEW = 3
 
 #: Returns the neighbours of some jobs in one direction.
 Neighbours = Callable[[Sequence[str]], list[str]]
@@ -109,9 +111,28 @@ class _Reader:
 
     def parents_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the parents of these jobs, if they have any that are not known."""
-        asked = [uuid for uuid in uuids if self._missing_parents[uuid] > 0]
-        edges = self._client.backend.edges
-        return self._take((edge for uuid in asked for edge in self._pages(edges.parents, uuid, _PARENTS)), _parent_of)
+        edges, met = self._client.backend.edges, list[str]()
+        for place, uuid in enumerate(uuids):
+            if self._missing_parents[uuid] > 0:
+                found = self._take(self._pages(edges.parents, uuid, _PARENTS), _parent_of)
+                met += found
+                if len(found) <= _FEW < len(uuids) - place:
+                    # They may be parents of the others, too: one page of their children has many of these edges.
+                    self._link(found)
+        return met
+
+    def _link(self, parents: Sequence[str]) -> None:
+        """Read the edges from these to jobs that are known."""
+        for parent in parents:
+            for edge in self._pages(self._client.backend.edges.children, parent, _CHILDREN):
+                if edge.child in self.rows and len(self.edges) < MAX_EDGES:
+                    self._keep(edge)
+
+    def _keep(self, edge: EdgeRow) -> None:
+        pair = (edge.parent, edge.child)
+        if pair not in self.edges:
+            self.edges[pair] = None
+            self._missing_parents[edge.child] -= 1
 
     def children_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the children of these jobs, if they may have any."""
@@ -129,15 +150,13 @@ class _Reader:
         """Keep edges; read the jobs at their other ends, and return them."""
         met: dict[str, EdgeRow] = {}
         for edge in edges:
-            pair, uuid = (edge.parent, edge.child), other(edge)
+            uuid = other(edge)
             is_new = uuid not in self.rows and uuid not in met
             if (is_new and len(self.rows) + len(met) > self._most) or len(self.edges) >= MAX_EDGES:
                 self.is_complete = False
                 break
             met[uuid] = edge
-            if pair not in self.edges:
-                self.edges[pair] = None
-                self._missing_parents[edge.child] -= 1
+            self._keep(edge)
         self._forgotten.update({uuid: _forgotten(uuid, edge) for uuid, edge in met.items()})
         self.add([uuid for uuid in met if uuid not in self.rows])
         return list(met)
