@@ -20,14 +20,12 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
-    Refused,
     Trashing,
     Verdict,
     verdict_of,
 )
 from jobboard.board.claim_errors import error_of_end, loss_of, refusal_of
 from jobboard.board.handles import JobHandles
-from jobboard.board.posting_errors import error_of_refusal
 from jobboard.board.postings import Postings
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
@@ -231,8 +229,7 @@ class Consuming:
         end = Consumption(fence, data, self._client.retention, posts, seal)
         self._ending(who, [fence])
         verdict, repeated = yield ItemRequest(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
-        if isinstance(verdict, Refused):
-            raise error_of_refusal(posts, verdict)
+        self._postings.check_followed(verdict, posts, seal, backend)
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.

@@ -12,9 +12,9 @@ from typing import Any
 from jobboard import telemetry
 from jobboard.backends import follow_ups
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import IfExists, IfFailed, NewJob, Ties
+from jobboard.backends.rows import ClaimAnswer, IfExists, IfFailed, NewJob, Refused, Ties, Verdict, verdict_of
 from jobboard.board import graphs
-from jobboard.board.posting_errors import error_of_posting
+from jobboard.board.posting_errors import error_of_posting, error_of_refusal
 from jobboard.client import BackendClient
 from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
 from jobboard.errors import InvalidPosting, NotSupported
@@ -162,6 +162,13 @@ class Postings:
         except GraphRefused as refused:
             raise error_of_posting(refused.new, refused.answer) from None
         return (), graph.id
+
+    def check_followed(self, answer: ClaimAnswer, posts: Sequence[NewJob], seal: str | None, backend: Backend) -> None:
+        """Give up the graph of a claim's end that was not made; raise why, if what was to follow is refused."""
+        if seal is not None and verdict_of(answer) not in (Verdict.DONE, Verdict.REPEATED):
+            GraphPoster(self._client.call, backend).drop(seal)
+        if isinstance(answer, Refused):
+            raise error_of_refusal(posts, answer)
 
 
 def check_follow_up(what: str, posting: object) -> None:

@@ -10,7 +10,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import LinkOutcome, parent_of_graph
 from jobboard.backends.rows import NewJob, Posted, PostOutcome, Verdict
 from jobboard.client.cycles import CycleSearch
-from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError
+from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound
 
 #: How many parents one request lets a job wait for besides.
 _MAX_LINKED = 50
@@ -79,7 +79,7 @@ class GraphPoster:
             for child, parent in graph.before:
                 self._link(child, [parent])
         except (GraphRefused, JobBoardError):
-            self._drop(graph.id)
+            self.drop(graph.id)
             raise
         return answers
 
@@ -109,15 +109,17 @@ class GraphPoster:
                 raise GraphRefused(new, answer)
         for child, parents in more:
             for at in range(0, len(parents), _MAX_LINKED):
-                self._link(child, parents[at : at + _MAX_LINKED])
+                self._link(child, parents[at : at + _MAX_LINKED], "after")
         return answers
 
-    def _link(self, child: str, parents: Sequence[str]) -> None:
+    def _link(self, child: str, parents: Sequence[str], what: str = "before") -> None:
         outcome = self._call(self._backend.edges.link, child, parents)
         if outcome is LinkOutcome.STARTED:
             raise InvalidPosting(
                 f"job {child} waits for no parents any more, so it can't wait for another", path="before"
             )
+        if outcome is LinkOutcome.MISSING and what == "after":
+            raise NotFound(f"job {child} is to wait for jobs one of which the board does not know")
         if outcome is LinkOutcome.MISSING:
             raise InvalidPosting(f"job {child}, or a job that it is to wait for, is not on the board", path="before")
 
@@ -132,7 +134,8 @@ class GraphPoster:
             if not self._call(self._backend.edges.resolve, [parent_of_graph(graph)]):
                 return
 
-    def _drop(self, graph: str) -> None:
+    def drop(self, graph: str) -> None:
+        """Give up a graph, unless it is sealed."""
         try:
             self._call(self._backend.edges.drop, graph)
         except BoardUnavailable:

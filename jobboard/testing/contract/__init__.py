@@ -29,6 +29,7 @@ from jobboard.testing.contract.failed_parents import FailedParentCases
 from jobboard.testing.contract.fences import FenceCases
 from jobboard.testing.contract.fired_by_hand import FiredByHandCases
 from jobboard.testing.contract.firing import FiringCases
+from jobboard.testing.contract.follow_ups import DeclaredFollowUpCases, FollowUpCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
@@ -38,6 +39,7 @@ from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
 from jobboard.testing.contract.limit_rules import LimitRuleCases
 from jobboard.testing.contract.limits import LimitCases
 from jobboard.testing.contract.linking import LinkCases
+from jobboard.testing.contract.moments import KeyWindowCases, MaxDelayCases, StartByCases
 from jobboard.testing.contract.name_limits import NameLimitCases
 from jobboard.testing.contract.newer import NewerCases
 from jobboard.testing.contract.operators import (
@@ -67,10 +69,10 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1257
+CONTRACT_CASES = 1305
 
 #: How many of them need edges.
-EDGE_CASES = 117
+EDGE_CASES = 165
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -99,7 +101,8 @@ class Contract(
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
-    EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, Counted,
+    EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, FollowUpCases, DeclaredFollowUpCases,
+    KeyWindowCases, MaxDelayCases, StartByCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
