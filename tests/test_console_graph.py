@@ -149,7 +149,7 @@ class TestJobPage:
         client.call(client.backend.steps.save, fence, StepRow(0, "charge", b"\x01"))
         board.signal(job, "approved", {"secret": 1})
         text = text_of(ask_as(board, *RIGHTS).get(f"/b/jobs/jobs/{job.uuid}"))
-        assert re.search(r"step 1\. charge 20.* signal approved", text)
+        assert re.search(r"step 1\. charge 20.* signal sent approved", text)
         assert "secret" not in text
 
 

@@ -15,10 +15,25 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from jobboard import Conductor, Entity, Every, Handlers, JobBoard, Posting, Rate, Schedule, Scheduler, fetch, telemetry
+from jobboard import (
+    Conductor,
+    Entity,
+    Every,
+    Handlers,
+    JobBoard,
+    Posting,
+    Rate,
+    RunningJob,
+    Schedule,
+    Scheduler,
+    fetch,
+    telemetry,
+)
+from jobboard.backends.rows import Abandonment, Fence
+from jobboard.board import client_of
 from jobboard.cli.http_server import HttpServer
 from jobboard.cli.measuring import exposition, routes_of
-from jobboard.operate.gauges import MAX_KINDS, MAX_LANES, BoardGauges
+from jobboard.operate.gauges import MAX_BLOCKED, MAX_KINDS, MAX_LANES, BoardGauges
 from jobboard.operate.overview import scale_of
 from jobboard.telemetry.labels import MAX_NAMES
 from jobboard.telemetry.prometheus import PrometheusRecorder
@@ -88,6 +103,56 @@ def test_ten_thousand_names_are_two_hundred_and_one(board: JobBoard, registry: C
     waiting = {sample.labels["name"]: sample.value for sample in samples if sample.labels["state"] == "unclaimed"}
     assert len(waiting) == MAX_NAMES + 1
     assert waiting["other"] == 10_000 - MAX_NAMES
+
+
+def test_blocked_jobs_are_counted_by_what_they_wait_for(board: JobBoard, registry: CollectorRegistry) -> None:
+    def blocked() -> dict[str, float]:
+        families = {family.name: family.samples for family in registry.collect()}
+        return {sample.labels["reason"]: sample.value for sample in families["jobboard_blocked_jobs"]}
+
+    assert blocked() == {"parents": 0, "signal": 0, "lane": 0, "unread": 0}
+    board.limits.set(lane="tenant:1", running=1)
+    parent = board.post("resize")
+    board.post_many([Posting("resize", lane="tenant:1")] * 3)
+    board.post_many([Posting("page", after=[parent], lane="tenant:1")] * 4)
+    [job] = board.claim_next("w1", ["resize"])
+    client = client_of(board)
+    wish = Abandonment(Fence(job.uuid, "w1", job.token or 0), counted=False, signal="approved")
+    client.call(client.backend.jobs.abandon, [wish])
+    assert blocked() == {"parents": 4, "signal": 1, "lane": 2, "unread": 0}
+    board.post_many([Posting("page", after=[parent])] * MAX_BLOCKED)
+    numbers = blocked()
+    assert sum(numbers.values()) == MAX_BLOCKED + 7
+    assert numbers["lane"] == 2
+    assert 0 < numbers["unread"] <= 7
+
+
+def test_steps_and_signals_are_counted(board: JobBoard) -> None:
+    registry = CollectorRegistry()
+    remove = telemetry.add(PrometheusRecorder(registry))
+    handlers = Handlers()
+
+    @handlers.handler("order")
+    def order(job: RunningJob) -> None:
+        job.step("charge", int)
+        job.step("ship", int)
+        job.wait_for("approved")
+
+    conductor = Conductor("crew", board, handlers)
+    conductor.start()
+    try:
+        jobs = [board.post("order") for _ in range(3)]
+        for job in jobs:
+            board.signal(job, "approved")
+        assert board.signal(jobs[0], "paid")
+        assert all(job.wait(30) for job in jobs)
+        # Each wait is recorded twice: that it began, and what came.
+        eventually(lambda: value(registry, "steps_total", name="order") == 3 * 4)
+        assert value(registry, "step_seconds_count", name="order") == 3 * 2
+        assert value(registry, "signals_total", outcome="done") == 4
+    finally:
+        conductor.stop()
+        remove()
 
 
 def test_only_the_longest_lanes_have_series(board: JobBoard, registry: CollectorRegistry) -> None:

@@ -224,6 +224,32 @@ def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
     assert found(board) == []
 
 
+def test_a_failed_parent_for_which_others_wait_is_named_with_what_mends_it(board: JobBoard) -> None:
+    conductor(board, "a", "b", "child")
+    parents = board.post_many([Posting("a"), Posting("b"), Posting("b")])
+    for number in range(3):
+        board.post("child", after=parents[:1], if_failed="wait" if number else "run")
+    many = board.post_many([Posting("child", after=parents[1:2]) for _ in range(150)])
+    for parent in parents:
+        board.trash(parent, reason="disk\nfull")
+    assert found(board) == [
+        ("ATTENTION", "parent_failed", parents[0].uuid),
+        ("ATTENTION", "parent_failed", parents[1].uuid),
+        ("ATTENTION", "trash", "a"),
+        ("ATTENTION", "trash", "b"),
+    ]
+    texts = [finding["text"] for finding in status(board)["findings"]]
+    assert texts[0].startswith(f"2 jobs wait for job {parents[0].uuid} (a), which is in the trash: disk")
+    assert texts[0].endswith(f"jobboard restore {parents[0].uuid}")
+    assert texts[1].startswith("100 or more jobs wait for job ")
+    for child in many[1:]:
+        board.cancel(child)
+    assert status(board)["findings"][1]["text"].startswith("1 job waits for job ")
+    board.restore(parents[0])
+    board.restore(parents[1])
+    assert [kind for _, kind, _ in found(board)] == ["trash"]
+
+
 def test_a_full_name_is_named_by_what_waits_long(board: JobBoard) -> None:
     conductor(board, "a")
     board.limits.set(name="a", running=1)

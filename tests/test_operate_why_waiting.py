@@ -162,7 +162,7 @@ def test_steps_and_signals_are_one_timeline(board: JobBoard) -> None:
     lines = timeline_of(flow)
     assert [(line["what"], line["name"]) for line in lines] == [
         ("step", "1. charge"),
-        ("signal", "approved"),
+        ("signal sent", "approved"),
         ("step", "2. ship"),
     ]
     assert lines[0]["after"] is None

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: How many steps of a job are read, the first ones, and how many by a request.
 MAX_STEPS, _PAGE = 2000, 500
 
+#: The steps that the library takes by itself.
+_OWN = {"sleep": "sleeps", "wait": "waits for", "signal": "goes on with", "timeout": "waited too long for"}
+
 
 @dataclass(frozen=True, slots=True)
 class FanIn:
@@ -106,11 +109,19 @@ def flow_view(flow: Flow) -> dict[str, Any]:
 
 def timeline_of(flow: Flow) -> list[dict[str, Any]]:
     """Return the steps and the signals in the order in which they came, each with the seconds since the one before."""
-    lines = [(step.at, "step", f"{step.number + 1}. {step.name}") for step in flow.steps]
-    lines += [(signal.at, "signal", signal.name) for signal in flow.signals]
+    lines = [(step.at, *_named(step)) for step in flow.steps]
+    lines += [(signal.at, "signal sent", signal.name) for signal in flow.signals]
     lines.sort(key=lambda line: line[0])
     before = [None, *(at for at, _, _ in lines)]
     return [
         {"at": moment(at), "what": what, "name": name, "after": None if last is None else max(0.0, at - last)}
         for (at, what, name), last in zip(lines, before, strict=False)
     ]
+
+
+def _named(step: StepRow) -> tuple[str, str]:
+    """Return what a step is, and its name; the library's own begin with a colon: ``:sleep``, ``:wait approved``."""
+    if not step.name.startswith(":"):
+        return "step", f"{step.number + 1}. {step.name}"
+    what, _, name = step.name[1:].partition(" ")
+    return _OWN.get(what, what), name

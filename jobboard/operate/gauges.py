@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable
+from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
 from jobboard.participants import number_of, runs_of
+from jobboard.states import JobState
 from jobboard.stats import COUNTED
 from jobboard.telemetry.labels import MAX_NAMES, OTHER
 
@@ -26,12 +28,15 @@ _OWN_KINDS = ("conductor", "scheduler")
 MAX_KINDS = 20
 #: How many lanes have series, those with most blocked jobs.
 MAX_LANES = 20
+#: How many blocked jobs are read, to count them by what they wait for.
+MAX_BLOCKED = 500
 
 
 class BoardGauges:
     """A collector for ``prometheus_client``; costs 28 requests a board at most, see :func:`overview`.
 
-    While jobs are blocked, the lanes cost 3 more.
+    While jobs are blocked, the lanes cost 3 more, and one request reads the first :data:`MAX_BLOCKED` of these jobs. For
+    jobs of the trash that have children it may be 10 more then.
 
     :param boards: connected.
     """
@@ -44,10 +49,12 @@ class BoardGauges:
         for board in self._boards:
             began = time.monotonic()
             lanes: list[LaneStats] = []
+            waits = Counter[Wait | None]()
             try:
                 look: Overview | None = overview(board)
                 if look is not None and look.stats.blocked:
                     lanes = board.limits.lanes(MAX_LANES)
+                    waits = _read_waits(board)
             except BoardUnavailable:
                 look = None
             families.add("up", board.name, value=float(look is not None))
@@ -55,6 +62,7 @@ class BoardGauges:
             if look is not None:
                 _add_names(families, board.name, look.names)
                 _add_lanes(families, board.name, lanes)
+                _add_blocked(families, board.name, look.stats.blocked, waits, lanes)
                 _add_participants(families, board.name, look.entities)
                 _add_schedules(families, board.name, look.schedules)
         return iter(families.made.values())
@@ -71,6 +79,10 @@ _GAUGES = {
     ),
     "paused": ("Whether no jobs of this name are claimed.", ("board", "name")),
     "conductors": ("Conductors that are alive and claim jobs of this name.", ("board", "name")),
+    "blocked_jobs": (
+        "Blocked jobs by what they wait for: parents, a signal or a lane; unread are those that were too many to read.",
+        ("board", "reason"),
+    ),
     "lane_jobs": ("Jobs by state, of the lanes with most blocked ones.", ("board", "lane", "state")),
     "lane_limit": ("How many jobs of such a lane may run; 0 if it is paused.", ("board", "lane")),
     "lane_oldest_blocked_seconds": ("For how long the first blocked job has waited for its lane.", ("board", "lane")),
@@ -116,6 +128,22 @@ def _add_lanes(families: _Families, board: str, lanes: Sequence[LaneStats]) -> N
         running = None if limit is None else 0 if limit.paused else limit.running
         if running is not None:
             families.add("lane_limit", board, lane.lane, value=running)
+
+
+def _read_waits(board: JobBoard) -> Counter[Wait | None]:
+    client = client_of(board)
+    rows = client.call(client.backend.jobs.page, {JobState.BLOCKED}, None, None, MAX_BLOCKED).rows
+    return Counter(map(wait_of, rows))
+
+
+def _add_blocked(
+    families: _Families, board: str, blocked: int, waits: Counter[Wait | None], lanes: Sequence[LaneStats]
+) -> None:
+    """Of the longest lanes all jobs are counted, and the jobs that were read."""
+    numbers = {wait.value: waits[wait] for wait in Wait}
+    numbers[Wait.LANE.value] = max(waits[Wait.LANE], sum(lane.blocked for lane in lanes))
+    for reason, number in {**numbers, "unread": max(0, blocked - sum(numbers.values()))}.items():
+        families.add("blocked_jobs", board, reason, value=number)
 
 
 def _add_participants(families: _Families, board: str, entities: Sequence[Entity]) -> None:

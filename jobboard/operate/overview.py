@@ -12,6 +12,7 @@ from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit
+from jobboard.operate.held_up import FailedParent, failed_parents
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.participants import Entity, claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
@@ -90,6 +91,7 @@ class Overview:
     :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
     :ivar limits: those of the board.
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
+    :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     """
 
@@ -103,14 +105,16 @@ class Overview:
     holders: tuple[Holder, ...] = ()
     limits: tuple[Limit, ...] = ()
     idle_lanes: tuple[IdleLane, ...] = ()
+    failed_parents: tuple[FailedParent, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
     Costs 6 requests, and on SQL one more; one for each name with waiting jobs (20 at most), one if there is trash, one
-    more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs (5 at most):
-    35 at most. Reads no job but the next of each name, 100 of the trash, and 20 of each such lane.
+    more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs (5 at most),
+    and two for each job of the trash that has children (5 at most): 45 at most. Reads no job but the next of each name,
+    100 of the trash, 20 of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -133,11 +137,12 @@ def overview(board: JobBoard) -> Overview:
         )
         for name, numbers in sorted(stats.names.items())
     )
-    trash = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
+    trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
-    seen = _summary(schedules, now, entities)
-    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle)
+    failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
+    seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
+    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle, failed)
 
 
 def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:
@@ -190,12 +195,11 @@ def _claimable_since(row: JobRow) -> float:
     return max(row.created_on, row.last_modified, row.run_at or 0.0)
 
 
-def _read_trash(board: JobBoard, names: Collection[str]) -> tuple[TrashGroup, ...]:
+def _read_trash(board: JobBoard, names: Collection[str]) -> list[JobRow]:
     if not names:
-        return ()
+        return []
     client = client_of(board)
-    rows = client.call(client.backend.jobs.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
-    return tuple(grouped(rows))
+    return client.call(client.backend.jobs.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
 
 
 def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:

@@ -12,6 +12,7 @@ from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
+from jobboard.text import in_one_line
 
 
 class Verdict(enum.IntEnum):
@@ -27,7 +28,7 @@ class Finding:
     """One thing that is not well.
 
     :ivar kind: a word for programs.
-    :ivar about: the job name, the participant or the schedule that it is about.
+    :ivar about: the job name, the job, the participant or the schedule that it is about.
     :ivar text: a sentence for people.
     """
 
@@ -59,13 +60,15 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``overdue``,
-    ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``, ``held_back``.
+    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``,
+    ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``,
+    ``held_back``.
     """
     known = limits or Limits()
     found = [
         *_of_pauses(overview),
         *_of_lanes(overview, known),
+        *_of_failed_parents(overview),
         *_of_names(overview, known),
         *_of_conductors(overview, known),
     ]
@@ -101,6 +104,18 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
         text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these. Start one."
         verdict = Verdict.BAD if lane.oldest > limits.unhandled else Verdict.ATTENTION
         yield Finding(verdict, "lane_idle", lane.lane, text)
+
+
+def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
+    for parent in overview.failed_parents:
+        number = f"{parent.waiting} or more" if parent.has_more else str(parent.waiting)
+        waiting = f"{number} job{'s' * (number != '1')} wait{'s' * (number == '1')}"
+        reason = f": {in_one_line(parent.reason)}" if parent.reason else ""
+        text = (
+            f"{waiting} for job {parent.uuid} ({parent.name}), which is in the trash{reason}. Once the cause is "
+            f"mended, bring it back with: jobboard restore {parent.uuid}"
+        )
+        yield Finding(Verdict.ATTENTION, "parent_failed", parent.uuid, text)
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:

@@ -19,7 +19,8 @@ class OpenTelemetryRecorder(Recorder):
     """Makes a span for each post and for each run: pass it to :func:`jobboard.telemetry.add`.
 
     The first attempt's span is a child of the post's. A later attempt, which may come hours afterwards, begins a trace
-    of its own with a link to the post. Attributes follow the semantic conventions of messaging (1.44); none is a
+    of its own with a link to the post. A step of a durable handler
+    is an event of its run's span. Attributes follow the semantic conventions of messaging (1.44); none is a
     detail, a key or an owner of the job. After 200 names of jobs the spans of further ones are named ``other``, since
     collectors make metrics of the names of spans; the attribute ``messaging.destination.name`` has each.
 
@@ -62,6 +63,9 @@ class OpenTelemetryRecorder(Recorder):
             attributes=attributes,
         ):
             yield
+
+    def stepped(self, job: RunningJob, step: str, seconds: float) -> None:
+        self._trace.get_current_span().add_event("step", {"jobboard.step.name": step, "jobboard.step.seconds": seconds})
 
 
 def _attributes(board: str, name: str, operation: str, kind: str) -> dict[str, AttributeValue]:

@@ -68,6 +68,13 @@ class PrometheusRecorder(Recorder):
         self._waited = histogram("wait_seconds", "From claimable to the first claim.", by_name, _BUCKETS)
         self._picked_up = histogram("pickup_seconds", "From claimable to the first run.", by_name, _BUCKETS)
         self._ran = histogram("run_seconds", "How long handlers ran.", by_outcome, _BUCKETS)
+        self._steps = _children(
+            Counter("jobboard_steps", "Steps of jobs recorded by this process.", by_name, registry=into)
+        )
+        self._stepped = histogram("step_seconds", "How long the functions of steps ran.", by_name, _BUCKETS)
+        self._signals = _children(
+            Counter("jobboard_signals", "Signals sent by this process.", ("board", "outcome"), registry=into)
+        )
         self._fires = _children(Counter("jobboard_fires", "Jobs posted for schedules.", ("board",), registry=into))
         self._late = histogram("fire_late_seconds", "From due to fired.", ("board",), _BUCKETS)
         self._requests = histogram("request_seconds", "Requests to stores.", by_operation, _REQUEST_BUCKETS)
@@ -95,6 +102,15 @@ class PrometheusRecorder(Recorder):
         self._ran(job.board_name, label, outcome).observe(seconds, _exemplar(job))
         if outcome == "lost":
             self._lost(job.board_name, label).inc()
+
+    def stepped(self, job: RunningJob, step: str, seconds: float) -> None:
+        label = self._label(job.name)
+        self._steps(job.board_name, label).inc()
+        if not step.startswith(":"):
+            self._stepped(job.board_name, label).observe(seconds)
+
+    def signalled(self, board: str, signal: str, outcome: str) -> None:
+        self._signals(board, outcome).inc()
 
     def fired(self, board: str, schedule_id: str, jobs: int, late: float) -> None:
         self._fires(board).inc(jobs)

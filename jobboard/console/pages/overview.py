@@ -21,6 +21,7 @@ _NEXT = {
     **dict.fromkeys(("lane_paused", "lane_idle"), "lanes"),
     **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
     **dict.fromkeys(("overdue", "set_aside", "no_handler", "schedulers_paused"), "schedules"),
+    "parent_failed": "jobs",
     "trash": "trash",
     "held_back": "health",
 }

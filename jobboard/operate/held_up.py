@@ -1,0 +1,43 @@
+"""Jobs in the trash that hold up others: those wait for them, until somebody brings them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jobboard.backends.rows import JobRow
+from jobboard.board import JobBoard, client_of
+from jobboard.operate.blocked import Wait, wait_of
+
+#: How many jobs of the trash that have children are looked at, and how many children of each: two requests.
+MAX_PARENTS, MAX_CHILDREN = 5, 100
+
+
+@dataclass(frozen=True, slots=True)
+class FailedParent:
+    """A job in the trash for which others wait.
+
+    :ivar waiting: how many of its first :data:`MAX_CHILDREN` children wait. :ivar has_more: whether it has more.
+    """
+
+    uuid: str
+    name: str
+    reason: str | None
+    waiting: int
+    has_more: bool
+
+
+def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[FailedParent]:
+    """Yield those of these jobs in the trash for which others wait: no request if none of them ever had children.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    client = client_of(board)
+    parents = [row for row in trashed if row.ties is not None and row.ties.has_children]
+    for parent in parents[:MAX_PARENTS]:
+        page = client.call(client.backend.edges.children, parent.uuid, None, MAX_CHILDREN)
+        uuids = [edge.child for edge in page.edges]
+        rows = [row for part in client.batches(uuids) for row in client.call(client.backend.jobs.read, part)]
+        waiting = sum(row is not None and wait_of(row) is Wait.PARENTS for row in rows)
+        if waiting:
+            yield FailedParent(parent.uuid, parent.name, parent.reason, waiting, page.cursor is not None)
