@@ -12,6 +12,7 @@ from jobboard.backends.lifecycle import expire
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
+from jobboard.backends.zookeeper.edge_audit import EdgeAuditor, SuspectEdges
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lane_audit import LaneAuditor, SuspectLane
 from jobboard.backends.zookeeper.layout import Layout, last_part
@@ -39,6 +40,10 @@ class _Suspect(NamedTuple):
     field: str | None = None
 
 
+#: What any part of an audit finds.
+_AnySuspect = _Suspect | SuspectLane | SuspectEdges
+
+
 class Auditor:
     """Reads the whole board, and once more if anything seems wrong.
 
@@ -57,10 +62,11 @@ class Auditor:
         transactions: Transactions,
         jobs: ReadModifyWrite,
         lanes: LaneAuditor,
+        edges: EdgeAuditor,
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._transactions, self._jobs = change_log, reader, transactions, jobs
-        self._lanes = lanes
+        self._lanes, self._edges = lanes, edges
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         suspects = self._suspects()
@@ -73,7 +79,7 @@ class Auditor:
             for suspect in suspects
         ]
 
-    def _suspects(self) -> list[_Suspect | SuspectLane]:
+    def _suspects(self) -> list[_AnySuspect]:
         uuids = [last_part(path) for bucket in self._children([self._layout.jobs]) for path in self._children([bucket])]
         found = dict(zip(uuids, self._reader.read(uuids), strict=True))
         jobs = {uuid: job for uuid, job in found.items() if isinstance(job, StoredJob)}
@@ -84,6 +90,7 @@ class Auditor:
             *self._of_jobs(jobs),
             *self._of_keys(jobs, newer),
             *self._lanes.suspects(jobs),
+            *self._edges.suspects(jobs, newer),
             # Jobs of a newer format may have blobs, too.
             *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
         ]
@@ -116,7 +123,7 @@ class Auditor:
         held = {path: (uuid_in(holder), holder.stat.mzxid) for path, holder in read.items()}
         known = set()
         for job in jobs.values():
-            if job.key is not None and job.is_live:
+            if job.key is not None and job.has_key:
                 path = self._layout.key(job.name, job.key)
                 known.add(path)
                 uuid, zxid = held.get(path, (None, 0))
@@ -138,7 +145,7 @@ class Auditor:
         for path in sorted(there):
             yield _Suspect(None, f"{path} belongs to no job", (), path)
 
-    def _is_under_way(self, suspect: _Suspect | SuspectLane) -> bool:
+    def _is_under_way(self, suspect: _AnySuspect) -> bool:
         """Whether this is a blob that was written just now, for a job that is still to be written."""
         if suspect.path is None or not suspect.path.startswith(self._layout.blobs):
             return False
@@ -147,9 +154,12 @@ class Auditor:
 
     # -- repairs ---------------------------------------------------------------------------------------------------
 
-    def _repair(self, suspect: _Suspect | SuspectLane, counted: int) -> bool:
+    def _repair(self, suspect: _AnySuspect, counted: int) -> bool:
         if isinstance(suspect, SuspectLane):
             return self._lanes.repair(suspect)
+        if isinstance(suspect, SuspectEdges):
+            (parent,) = self._jobs.current([suspect.parent]) if suspect.parent is not None else [None]
+            return self._edges.repair(suspect, parent)
         if suspect.path is None:
             return self._rewrite(suspect)
         if suspect.uuid is not None:
@@ -195,9 +205,9 @@ class Auditor:
         holder = self._connection.read_one(path)
         held_by = uuid if holder is None else uuid_in(holder)
         job, rival = self._jobs.current([uuid, held_by])
-        if job is None or job.key is None or not job.is_live:
+        if job is None or job.key is None or not job.has_key:
             return False
-        if rival is not None and held_by != uuid and rival.is_live and (rival.name, rival.key) == (job.name, job.key):
+        if rival is not None and held_by != uuid and rival.has_key and (rival.name, rival.key) == (job.name, job.key):
             return self._take_key(job)
         self._transactions.create_parents([path])
         request = self._connection.new_write()

@@ -25,6 +25,7 @@ from jobboard.backends.zookeeper.claim_selection import ClaimSelection
 from jobboard.backends.zookeeper.claiming import Claimer, Renewals
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.creation import BoardCreation
+from jobboard.backends.zookeeper.edge_audit import EdgeAuditor
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
 from jobboard.backends.zookeeper.edge_store import EdgeStore
 from jobboard.backends.zookeeper.entities import Entities
@@ -133,7 +134,10 @@ class ZooKeeperBackend(Backend):
         entities = Entities(connection, layout, clock, sessions)
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities, looks, resolver, remains)
         lane_auditor = LaneAuditor(connection, layout, clock, listing, reader, transactions, limits, looks)
-        auditor = Auditor(connection, layout, clock, listing, change_log, reader, transactions, jobs, lane_auditor)
+        edge_auditor = EdgeAuditor(connection, layout, clock, transactions, resolver, remains)
+        auditor = Auditor(
+            connection, layout, clock, listing, change_log, reader, transactions, jobs, lane_auditor, edge_auditor
+        )
         books = Books(connection, layout, transactions, jobs)
         pauses, guards = Pauses(connection, layout, transactions), NameGuards(connection, layout, listing, change_log)
         board_limits = Limits(connection, layout, clock, listing, transactions, jobs, upkeep, pauses, limits, looks)
