@@ -266,6 +266,14 @@ class Transactions:
                 raise refused(self._connection.where, fault[1])
             self._parents.add(path)
 
+    def mend_folder(self, conflict: Conflict) -> None:
+        """Make what holds the children of a parent anew, if a transaction has met that it is gone."""
+        path = conflict.path
+        if conflict.code == NO_NODE and parent(parent(path)) == self._layout.children:
+            self._parents.discard(path)
+            self.create_buckets([path])
+            self.create_parents([f"{path}/child"])
+
     def create_buckets(self, paths: Sequence[str]) -> None:
         """Make sure that the parents of these paths exist, and those of the parents, which a new board lacks."""
         self.create_parents(list(map(parent, paths)))
