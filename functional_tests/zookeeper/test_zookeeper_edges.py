@@ -244,7 +244,8 @@ def rich_family(board: JobBoard) -> list[Job]:
 
 
 @pytest.mark.usefixtures("forgets_at_once")
-def test_a_tidied_board_has_nothing_of_jobs_that_are_forgotten(board: JobBoard, operator: KazooClient) -> None:
+def test_a_tidied_board_has_nothing_of_jobs_that_are_forgotten(harness: Harness, operator: KazooClient) -> None:
+    board = harness.board(retention=0.0)
     first, *rest = rich_family(board)
     assert left_of(board, operator).keys() == set(FOLDERS)
     board.consume(first, "alice")
@@ -255,7 +256,8 @@ def test_a_tidied_board_has_nothing_of_jobs_that_are_forgotten(board: JobBoard, 
 
 
 @pytest.mark.usefixtures("forgets_at_once")
-def test_edges_live_as_long_as_their_child(board: JobBoard, operator: KazooClient) -> None:
+def test_edges_live_as_long_as_their_child(harness: Harness, operator: KazooClient) -> None:
+    board = harness.board(retention=0.0)
     first, second, third = rich_family(board)
     board.consume(first, "alice")
     end(board, second)
