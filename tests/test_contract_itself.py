@@ -21,7 +21,7 @@ from jobboard.board.limits import Limits
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.schedules.firing import Firing
 from jobboard.testing import CONTRACT_CASES, DEPLOYMENT_CASES, Contract, DeploymentContract
-from jobboard.testing.contract import EDGE_CASES, lifecycle, limit_rules, limits, retries, schedules
+from jobboard.testing.contract import EDGE_CASES, edge_retries, lifecycle, limit_rules, limits, retries, schedules
 from jobboard.testing.contract.case import Case
 from jobboard.testing.contract.edge_case import EdgeCase
 from jobboard.testing.counting import count_cases
@@ -64,11 +64,12 @@ def test_every_public_call_of_limits_is_tried_after_a_close() -> None:
 
 
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
-    source = inspect.getsource(retries) + inspect.getsource(schedules) + inspect.getsource(limits)
+    source = "".join(map(inspect.getsource, (retries, schedules, limits, edge_retries)))
     reads = {
         "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimable", "claimed_under",
         "maintenance.tidy", "maintenance.audit", "maintenance.holders", "maintenance.pauses",
         "maintenance.server_version", "books.load", "books.page", "limits.all", "limits.lane", "limits.longest",
+        "edges.parents", "edges.children", "edges.counts", "steps.load", "steps.signals",
     }  # fmt: skip
     of_roles = {name_of(name, method) for name, role in ROLES.items() for method in role.__abstractmethods__}
     primitives = Backend.__abstractmethods__ | of_roles

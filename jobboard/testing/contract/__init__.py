@@ -14,6 +14,7 @@ from jobboard.testing.contract.books import BookCases
 from jobboard.testing.contract.claiming import ClaimingCases
 from jobboard.testing.contract.corruption import CorruptionCases
 from jobboard.testing.contract.delays import DelayCases
+from jobboard.testing.contract.edge_retries import EdgeRetryCases
 from jobboard.testing.contract.edges import EdgeCases
 from jobboard.testing.contract.ends import (
     AbandonCases,
@@ -30,6 +31,7 @@ from jobboard.testing.contract.fences import FenceCases
 from jobboard.testing.contract.fired_by_hand import FiredByHandCases
 from jobboard.testing.contract.firing import FiringCases
 from jobboard.testing.contract.follow_ups import DeclaredFollowUpCases, FollowUpCases
+from jobboard.testing.contract.graphs import GraphCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
@@ -69,10 +71,10 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1305
+CONTRACT_CASES = 1362
 
 #: How many of them need edges.
-EDGE_CASES = 165
+EDGE_CASES = 222
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -102,7 +104,7 @@ class Contract(
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, FollowUpCases, DeclaredFollowUpCases,
-    KeyWindowCases, MaxDelayCases, StartByCases, Counted,
+    KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
