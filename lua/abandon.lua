@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [[uuid, who, token, delay in microseconds or nil, run_at or nil, reason or nil, error or nil,
---       counted], ...]
+--       counted, the signal that it waits for or nil], ...]
 -- Returns: OK, and for each DONE, REPEATED, LOST or what is lost (see fence.lua)
 -- A repeat finds the token in the history.
 --
@@ -11,6 +11,20 @@
 -- include: fence
 
 expire_and_promote('50')
+
+-- End a claim until a signal is sent, or this moment; at once if that is there.
+local function wait_for_signal(job, signal, reason, run_at)
+  local who = job.owner
+  job.run_at = nil
+  if run_at and run_at <= now or redis.call('HEXISTS', key('signals', job.uuid), signal) == 1 then
+    requeue(job, 'ABANDONED', reason)
+    return
+  end
+  end_claim(job)
+  job.state, job.run_at, job.place = 'BLOCKED', run_at, place_of(now, job.priority)
+  job.signal, job.since, job.is_tied = signal, nil, true
+  record_event(job, 'ABANDONED', who, job.token, reason)
+end
 
 local function abandon(job, item)
   local who, token, reason, counted = item[2], item[3], item[6], item[8]
@@ -25,7 +39,12 @@ local function abandon(job, item)
     if not counted then
       job.attempts = job.attempts - 1
     end
-    requeue(job, 'ABANDONED', reason, item[4] and now + item[4] or item[5])
+    local run_at = item[4] and now + item[4] or item[5]
+    if item[9] then
+      wait_for_signal(job, item[9], reason, run_at)
+    else
+      requeue(job, 'ABANDONED', reason, run_at)
+    end
   end
 end
 

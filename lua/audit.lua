@@ -54,7 +54,7 @@ end
 
 local PHASES = {
   check_records, check_lanes, check_limits, check_indexes, check_timers, check_keys, check_counter, check_schedules,
-  check_due, check_entities, check_book_entries, check_entry_names, check_pauses,
+  check_due, check_entities, check_book_entries, check_entry_names, check_pauses, check_marks, check_owners,
 }
 local phase, cursor = string.match(ARGV[2], '^(%d+) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'

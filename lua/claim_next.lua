@@ -71,7 +71,7 @@ for round = 1, 3 do
     break
   end
 end
-if orphans and #claimed == 0 then
+if #claimed == 0 and (orphans or relatives.is_unfinished) then
   return {'MORE'}
 end
 local reached

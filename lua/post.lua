@@ -3,12 +3,13 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and the
---       posted fields of record.lua or nil, all one after the other; one with a lane has [delay or false, the lane] for
---       the delay
+--       posted fields of record.lua or nil, all one after the other; one with ties has a list for the delay: [delay or
+--       false, lane or false, and if there are others, a map of them: those of record.lua, and max_delay, key_for,
+--       parents, graph]
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
---       OK or REFUSED; now; for each its sequence (posted just as sent; negative if it is BLOCKED) or its outcome; then
---       the jobs of those with an outcome, in order
+--       OK or REFUSED; now; for each its sequence (posted just as sent; negative if it is BLOCKED) or its outcome, as
+--       [NO_PARENT, the parent] if that is missing; then the jobs of those with an outcome, in order
 -- A repeat finds the uuids, also those of jobs that ended (`done:<uuid>`) and of replacements (`alias:<uuid>`), and
 -- changes nothing.
 --
@@ -71,19 +72,6 @@ local items = {}
 for index = 1, #ARGV - 1 do
   items[index] = {unpack(sent, POSTING_PARTS * (index - 1) + 1, POSTING_PARTS * index)}
 end
-local outcomes, found, is_refused = post_jobs(items, {unpack(ARGV, 2)})
+local outcomes, found, is_refused, missing = post_jobs(items, {unpack(ARGV, 2)})
 write_back()
-
-local codes, others, seen = {}, {}, {}
-for index = #items, 1, -1 do
-  -- A job that a later item of the same batch changed is returned as it is in the end.
-  local uuid = found[index].uuid
-  if outcomes[index] == 'POSTED' and not (seen[uuid] or is_refused) then
-    codes[index] = found[index].state == 'BLOCKED' and -found[index].sequence or found[index].sequence
-  else
-    codes[index] = outcomes[index]
-    table.insert(others, 1, found[index])
-  end
-  seen[uuid] = true
-end
-return {is_refused and 'REFUSED' or 'OK', now, codes, job_rows(others)}
+return posted_answer(items, outcomes, found, is_refused, missing)

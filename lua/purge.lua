@@ -18,6 +18,16 @@ return answer_each(ARGV[1], function(uuid)
     redis.call('HDEL', key(hash), uuid)
   end
   redis.call('ZREM', state_index('TRASHED', job.name), member_of(uuid, job.sequence))
+  if job.is_tied then
+    if job.has_children then
+      table.insert(relatives.steps, {uuid, 'GONE', job.name, false, false})
+      relatives.is_awaited = true
+    end
+    if job.has_keys then
+      redis.call('ZADD', key('own_keys'), now_text, uuid)
+    end
+    redis.call('ZREM', key('delayed'), uuid)
+  end
   jobs[uuid] = false
   announce('PURGED', uuid, job.name, history_entry('PURGED', said[1], nil, said[2]))
   return 'DONE'

@@ -113,5 +113,9 @@ local function next_moment()
 end
 
 local moment = next_moment()
+if relatives.is_unfinished and moment ~= now then
+  -- Children of jobs that have ended may be claimable in a moment.
+  return {'MORE'}
+end
 local withdrawn = arm_anew(request, moment)
 return {'OK', moment and math.max(0, moment - now) or -1, withdrawn}

@@ -26,6 +26,9 @@ return answer_each(ARGV[1], function(uuid)
     job.run_at = nil
   end
   join(job, place_of(now, job.priority))
+  if job.is_tied then
+    follow_end(job)
+  end
   record_event(job, 'RESTORED', said[1], nil, said[2])
   -- Of two jobs with one key in a batch, the later one must find the key taken.
   write_back()

@@ -22,6 +22,7 @@ local STATES = {'DELAYED', 'BLOCKED', 'UNCLAIMED', 'CLAIMED', 'COMPLETE', 'TRASH
 local DAY = 86400 * 1000000
 local most = tonumber(ARGV[1])
 local count = prune_completed(math.min(most, 1000))
+count = count + forget_keys(math.max(0, math.min(most - count, 200)))
 
 local seen = redis.call('HGETALL', key('seen'))
 for index = 1, #seen, 2 do

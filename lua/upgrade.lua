@@ -1,20 +1,20 @@
 #!lua
--- Bring a board of layout 1 or 2 to layout 3, a part of the board at a time. Nobody may use the board meanwhile.
+-- Bring a board of layout 1, 2 or 3 to layout 4, a part of the board at a time. Nobody may use the board meanwhile.
 --
 -- KEYS: 1 the board
 -- ARGV: 1 the cursor that the last call returned (an empty string at first); 2 what stands for the number of the layout
---       while this goes on, which the first call writes; 3 the number of layout 3, which the last call writes
+--       while this goes on, which the first call writes; 3 the number of layout 4, which the last call writes
 -- Returns: OK and the cursor (an empty string at the end)
--- A repeat changes only what is still as layout 1 has it; once the board has layout 3, it changes nothing.
+-- A repeat changes only what is still as layout 1 has it; once the board has layout 4, it changes nothing.
 --
 -- Layout 1 had the uuids of jobs in its indexes, and by their sequences. It had other names for three keys; each of its
 -- scripts reads one of these before it changes jobs or schedules. A string takes the place of each: so a client of
 -- layout 1 that is still connected gets an error for each change, and changes nothing.
 --
--- Layout 2 had no lanes and no limits, and nothing else that is different: the first call writes the number. Its
--- clients leave jobs with lanes alone, as those of a newer format.
+-- Layout 2 had no lanes and no limits, and layout 3 no edges, steps and moments, and nothing else that is different:
+-- the first call writes the number. Clients of layout 2 leave jobs with lanes alone, as those of a newer format.
 --
--- include: writeback
+-- include: transitions
 
 local CHUNK = 200
 local NEW_NAMES = {records = 'jobs', schedules = 'stored_schedules', retained = 'completed'}
@@ -105,10 +105,11 @@ end
 
 local PHASES = {move_records, move_heads, move_retained}
 
-if redis.call('MGET', key('layout'))[1] == ARGV[3] then
+local found = redis.call('MGET', key('layout'))[1]
+if found == ARGV[3] then
   return {'OK', ''}
 end
-if redis.call('MGET', key('layout'))[1] == '2' then
+if found == '2' or found == '3' then
   redis.call('SET', key('layout'), ARGV[3])
   return {'OK', ''}
 end

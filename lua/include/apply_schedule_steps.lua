@@ -55,7 +55,8 @@ end
 if #items > 0 then
   -- What meets a job that it can't replace is passed over.
   fetch_all(items)
-  apply_plan(items, postings, plan(items, postings))
+  local outcomes, found_jobs, _, _, placed = plan(items, postings)
+  apply_plan(items, postings, outcomes, found_jobs, placed)
 end
 for _, step in ipairs(applied) do
   announce_events(step)

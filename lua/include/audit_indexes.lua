@@ -122,8 +122,9 @@ local function check_timers(cursor)
   local timer = TIMER_KEYS[state]
   local uuids = redis.call('ZRANGE', timer, -rank - CHUNK, -rank - 1)
   for index, value in ipairs(#uuids > 0 and redis.call('HMGET', RECORDS, unpack(uuids)) or {}) do
-    -- A line break begins the timer of a lane.
-    if not value and string.byte(uuids[index]) ~= 10 then
+    -- A line break begins the timer of a lane, a tabulator that of a mark.
+    local first = string.byte(uuids[index])
+    if not value and first ~= 10 and first ~= 9 then
       report('', 'a timer is of a job that is not on the board: ' .. uuids[index])
       rank = rank - (repair and redis.call('ZREM', timer, uuids[index]) or 0)
     end

@@ -9,7 +9,7 @@ end
 
 -- Whether the sets of its lane have a job as its record says.
 local function is_in_its_lane(job)
-  local set = lane_set_of(job.state, job.token)
+  local set = lane_set_of(job)
   for _, other in ipairs(SETS_OF_LANES) do
     local score = in_lane(other, job)
     if (score or nil) ~= (other == set and score_in_lane(job) or nil) then
@@ -47,7 +47,7 @@ local function is_stray(lane, set, member)
   local uuid = string.sub(member, 13)
   local job = load(uuid)
   return not newer[uuid]
-    and not (job and job.lane == lane and lane_set_of(job.state, job.token) == set and in_lane(set, job))
+    and not (job and job.lane == lane and lane_set_of(job) == set and in_lane(set, job))
 end
 
 -- Check some members of a set; returns how many there were, and how many were removed.

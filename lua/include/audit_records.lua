@@ -1,4 +1,5 @@
 -- include: read_record
+-- include: audit_edges
 -- The part of an audit that checks each record, and that the job is where it says. audit.lua defines `repair`,
 -- `report`, `reindex` and CHUNK. Whether a job is also listed elsewhere is seen there: see audit_indexes.lua.
 
@@ -33,7 +34,7 @@ local function is_sound(uuid, value)
     -- each field, by ",": its_FIELD
     , its_lane
     = read_record(uuid, value)
-  if not fields or is_newer(fields) or jobs[uuid] ~= nil or its_state == 'COMPLETE' then
+  if not fields or fields ~= FIELD_COUNT and fields ~= LANED_COUNT or jobs[uuid] ~= nil or its_state == 'COMPLETE' then
     return false
   end
   local is_claimed, is_delayed = its_state == 'CLAIMED', its_state == 'DELAYED'
@@ -109,9 +110,9 @@ local function misplacement_of(job)
       return 'it is ' .. job.state .. ', but listed as ' .. state
     end
   end
-  for timer, state in pairs({leases = 'CLAIMED', delayed = 'DELAYED'}) do
+  for _, timer in ipairs({'leases', 'delayed'}) do
     local score = redis.call('ZSCORE', key(timer), job.uuid)
-    local moment = state == job.state and due_at(job) or nil
+    local moment = timer == (TIMERS[job.state] or 'delayed') and due_at(job) or nil
     if (score and tonumber(score) or nil) ~= moment then
       return 'its timer is missing, or set for another moment'
     end
@@ -180,6 +181,9 @@ local function check_record(uuid, value)
     end
   end
   check_key(job)
+  if job.is_tied then
+    check_ties(job)
+  end
   if job.lane then
     check_lane(job)
   end

@@ -16,10 +16,12 @@ local function claim_records(members, uuids, values, name, who, claim_id, expire
     -- luacheck: ignore 311
     local fields, rest,
       -- each field, by ",": its_FIELD
-      , its_lane, its_since
+      , its_lane, its_since, its_ties
       = read_record(uuid, value)
     if not fields or is_newer(fields) or rest < 0 or its_state ~= 'UNCLAIMED' or its_cancel
-      or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH then
+      or its_checkpoint or its_progress or its_history_length >= HISTORY_LENGTH
+      -- It has to begin by a moment, which the timer `delayed` has.
+      or its_ties and string.byte(its_ties) ~= 194 then
       return
     end
     its_state, its_attempts, its_token = 'CLAIMED', its_attempts + 1, math.max(its_token + 1, now)
@@ -28,8 +30,10 @@ local function claim_records(members, uuids, values, name, who, claim_id, expire
     local record = RECORD_HEAD .. cmsgpack.pack(
       -- each field, by ",": its_FIELD
     )
-    if its_lane then
-      record = TIED_HEAD .. string.sub(record, #RECORD_HEAD + 1) .. cmsgpack.pack(its_lane, its_since)
+    if its_ties then
+      record = TIED_HEAD .. string.sub(record, #RECORD_HEAD + 1) .. cmsgpack.pack(its_lane, its_since, its_ties)
+    elseif its_lane then
+      record = LANED_HEAD .. string.sub(record, #RECORD_HEAD + 1) .. cmsgpack.pack(its_lane, its_since)
     end
     return string.sub(value, head_end + MOMENT_LENGTH + 1, rest), tail_of(record, value, head_end),
       cmsgpack.pack('CLAIMED', now, who, its_token, false), fields, its_lane

@@ -36,6 +36,10 @@ local function process_timer(timer, most)
     local job = jobs[uuid]
     if job and due_at(job) and due_at(job) <= now then
       expire_or_promote(job)
+    elseif string.byte(uuid) == 9 then
+      -- A tabulator begins the timer of a mark.
+      table.insert(relatives.due, string.sub(uuid, 2))
+      relatives.is_awaited = true
     elseif not is_changed[uuid] then
       -- A line break begins the timer of a lane, which the look at it sets anew if it has to.
       orphans[#orphans + 1] = uuid

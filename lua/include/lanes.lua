@@ -110,7 +110,7 @@ local function look_at_lanes(soon)
   -- Let the sets of its lane have a changed job, unless it joins the lane: then it may hold a slot at once.
   local function move(job)
     local uuid, lane = job.uuid, job.lane
-    local was, set = lane_sets[uuid], lane_set_of(job.state, job.token)
+    local was, set = lane_sets[uuid], lane_set_of(job)
     if was and was ~= set then
       list_in_lane(removals, was, job)
       had_blocked[lane] = had_blocked[lane] or was == 'lane'

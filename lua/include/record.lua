@@ -13,16 +13,24 @@
 -- fields: progress flag, retained optional_number
 --
 -- A job with a lane has two more fields, so that the plain case passes it over: the lane, and the moment since which it
--- has waited for that, if it was admitted after a wait.
+-- has waited for that, if it was admitted after a wait. One with other ties has these two, and a third: a text that is
+-- the msgpack of the ties below, one after the other; a line with "each tie" is written once for each of them. `graph`
+-- is the graph that is not complete yet; `key_until` is until when it keeps its key, also if it ends before;
+-- `has_keys` is whether there are keys of its own beside its record, such as its steps (see own_keys.lua).
+--
+-- ties: start_by optional_number, latest optional_number, key_until optional_number, signal optional_text,
+-- ties: if_failed optional_text, graph optional_text, on_trashed optional_text, on_complete optional_text,
+-- ties: has_children flag, has_parents flag, has_keys flag
 
-local TIED_COUNT = FIELD_COUNT + 2
-local RECORD_HEAD, TIED_HEAD = '\220\0\FIELD_COUNT', string.char(220, 0, TIED_COUNT)
+local LANED_COUNT, TIED_COUNT = FIELD_COUNT + 2, FIELD_COUNT + 3
+local RECORD_HEAD = '\220\0\FIELD_COUNT'
+local LANED_HEAD, TIED_HEAD = string.char(220, 0, LANED_COUNT), string.char(220, 0, TIED_COUNT)
 
 local function has_known_head(value)
   local head = string.sub(value, 1, #RECORD_HEAD)
-  return head == RECORD_HEAD or head == TIED_HEAD
+  return head == RECORD_HEAD or head == LANED_HEAD or head == TIED_HEAD
 end
 
 local function is_newer(fields)
-  return fields ~= FIELD_COUNT and fields ~= TIED_COUNT
+  return fields ~= FIELD_COUNT and fields ~= LANED_COUNT and fields ~= TIED_COUNT
 end

@@ -7,18 +7,28 @@
 
 -- The moment at which a job leaves the timer `delayed` or `leases`.
 local function due_at(job)
-  if job.state == 'CLAIMED' then
+  local state = job.state
+  if state == 'CLAIMED' then
     return job.expires
   end
-  return job.state == 'DELAYED' and job.run_at or nil
+  local moment = (state == 'DELAYED' or state == 'BLOCKED' and job.signal) and job.run_at or nil
+  if job.start_by and job.token == 0 and LIVE[state] then
+    return math.min(moment or job.start_by, job.start_by)
+  end
+  return moment
 end
 
 local function is_live(job)
   return LIVE[job.state]
 end
 
-local function lane_set_of(state, token)
-  return LANE_SETS[state] or state == 'DELAYED' and token ~= 0 and 'retrying' or nil
+-- In which set of its lane a job is; in none while it waits for a parent or a signal.
+local function lane_set_of(job)
+  local state = job.state
+  if state == 'BLOCKED' and (job.has_parents or job.signal) then
+    return nil
+  end
+  return LANE_SETS[state] or state == 'DELAYED' and job.token ~= 0 and 'retrying' or nil
 end
 
 -- Completed jobs are remembered for longer than they are shown.
@@ -31,7 +41,21 @@ local function encode(job)
   local fields = cmsgpack.pack(
     -- each field, by ",": job.FIELD or false
   )
-  return job.lane and TIED_HEAD .. fields .. cmsgpack.pack(job.lane, job.since or false) or RECORD_HEAD .. fields
+  if job.is_tied then
+    return TIED_HEAD .. fields .. cmsgpack.pack(job.lane or false, job.since or false, cmsgpack.pack(
+      -- each tie, by ",": job.TIE or false
+    ))
+  end
+  return job.lane and LANED_HEAD .. fields .. cmsgpack.pack(job.lane, job.since or false) or RECORD_HEAD .. fields
+end
+
+local function add_ties(job, ties)
+  job.is_tied = true
+  local
+    -- each tie, by ",": its_TIE
+    = cmsgpack.unpack(ties)
+  -- each tie: job.TIE = its_TIE or nil
+  job.had_keys = job.has_keys
 end
 
 local function is_text(value)
@@ -42,7 +66,7 @@ end
 local function decode(uuid, value, history)
   local fields, rest,
     -- each field, by ",": its_FIELD
-    , its_lane, its_since
+    , its_lane, its_since, its_ties
     = read_record(uuid, value)
   if not fields then
     return false
@@ -50,15 +74,18 @@ local function decode(uuid, value, history)
   newer[uuid] = is_newer(fields) or nil
   histories[uuid] = history or rest >= 0 and string.sub(value, rest + 1) or ''
   before[uuid] = its_state
-  if fields == TIED_COUNT then
-    has_lanes, lane_sets[uuid] = true, lane_set_of(its_state, its_token)
-  else
-    its_lane, its_since = nil, nil
-  end
-  return {
+  local is_laned = fields == LANED_COUNT or fields == TIED_COUNT
+  local job = {
     -- each field, by ",": FIELD = its_FIELD or nil
-    , lane = its_lane, since = its_since or nil
+    , lane = is_laned and its_lane or nil, since = is_laned and its_since or nil
   }
+  if fields == TIED_COUNT then
+    add_ties(job, its_ties)
+  end
+  if job.lane then
+    has_lanes, lane_sets[uuid] = true, lane_set_of(job)
+  end
+  return job
 end
 
 -- Load the jobs that are not loaded yet, in one call.

@@ -1,6 +1,9 @@
 -- include: writeback
 -- The transitions of a job, as jobboard/backends/lifecycle.py has them for other stores.
 
+-- A result that is longer does not go with an edge.
+local MAX_EDGE_RESULT = 65536
+
 local function is_exhausted(job)
   return job.max_attempts ~= nil and job.attempts >= job.max_attempts
 end
@@ -28,9 +31,10 @@ local function wait_for_delay(job)
   return is_delayed
 end
 
--- Let a job wait for its lane, or be claimable if it has none.
+-- Let a job wait for its parents, else for its lane, or be claimable.
 local function join(job, place)
-  job.state, job.place, job.since = job.lane and 'BLOCKED' or 'UNCLAIMED', place, nil
+  local is_blocked = job.lane or job.has_parents or job.signal
+  job.state, job.place, job.since = is_blocked and 'BLOCKED' or 'UNCLAIMED', place, nil
 end
 
 -- Let a delayed job be claimable, or wait for its lane; in a strict one a retry has kept its slot.
@@ -76,9 +80,39 @@ local function requeue(job, kind, reason, run_at)
   record_event(job, kind, who, job.token, reason)
 end
 
+-- How a job stands as a parent: an outcome, its name, and its result, unless that is too long for an edge; and whether
+-- it is.
+local function outcome_of(job)
+  if is_live(job) then
+    return {'OPEN', job.name, false, false}
+  elseif job.state == 'TRASHED' then
+    return {'FAILED', job.name, false, false}
+  elseif job.cancel and not job.owner then
+    return {'GONE', job.name, false, false}
+  end
+  local result = results[job.uuid] or finished[job.uuid] and finished[job.uuid][4] or false
+  local is_cut = result and #result > MAX_EDGE_RESULT or false
+  return {'DONE', job.name, not is_cut and result, is_cut}
+end
+
+-- Let follow what does from the end of a job with ties, or from its return: its children learn of it, and its posting
+-- wants something to be posted.
+local function follow_end(job, posting)
+  if job.has_children then
+    table.insert(relatives.steps, {job.uuid, unpack(outcome_of(job))})
+  end
+  if posting then
+    table.insert(relatives.posts, {job, posting})
+  end
+  relatives.is_awaited = relatives.is_awaited or job.has_children or posting
+end
+
 local function trash(job, who, token, reason)
   end_claim(job)
   job.state = 'TRASHED'
+  if job.is_tied then
+    follow_end(job, job.on_trashed)
+  end
   record_event(job, 'TRASHED', who, token, reason)
 end
 
@@ -86,6 +120,9 @@ end
 local function cancel(job, who, token, reason)
   end_claim(job)
   job.state, job.cancel, job.retained = 'COMPLETE', true, now
+  if job.is_tied then
+    follow_end(job)
+  end
   record_event(job, 'CANCELLED', who, token, reason)
 end
 
@@ -93,8 +130,11 @@ local function consume(job, result, retention)
   local who = job.owner
   end_claim(job)
   job.state, job.owner = 'COMPLETE', who
-  job.retained = now + retention
+  job.retained = math.max(now + retention, job.key_until or 0)
   results[job.uuid] = result
+  if job.is_tied then
+    follow_end(job, job.on_complete)
+  end
   record_event(job, 'CONSUMED', job.owner, job.token)
 end
 
@@ -115,20 +155,6 @@ local function expire(job)
   end
 end
 
--- Apply to one job what time has changed.
-local function expire_or_promote(job)
-  if not job or newer[job.uuid] or not due_at(job) or due_at(job) > now then
-    return job
-  end
-  if job.state == 'CLAIMED' then
-    expire(job)
-  else
-    end_delay(job, job.place)
-    record_event(job, 'DUE')
-  end
-  return job
-end
-
 -- Why a claim ended. If the job failed and no error is given, the reason is the error too.
 local function set_reason(job, reason, fault, as_error)
   job.reason = reason
@@ -138,3 +164,33 @@ local function set_reason(job, reason, fault, as_error)
     job.error = reason
   end
 end
+
+-- Let a job wait no longer for its signal.
+local function end_signal(job, place)
+  job.signal, job.run_at = nil, nil
+  join(job, place)
+  moved[job.uuid] = true
+end
+
+-- Apply to one job what time has changed.
+local function expire_or_promote(job)
+  if not job or newer[job.uuid] or not due_at(job) or due_at(job) > now then
+    return job
+  end
+  if job.state == 'CLAIMED' then
+    expire(job)
+  elseif job.start_by and job.token == 0 and job.start_by <= now then
+    set_reason(job, 'it had not begun by the moment that start_by gives', nil, true)
+    trash(job, nil, nil, job.reason)
+  else
+    if job.state == 'DELAYED' then
+      end_delay(job, job.place)
+    else
+      end_signal(job, place_of(now, job.priority))
+    end
+    record_event(job, 'DUE')
+  end
+  return job
+end
+
+-- include: relatives

@@ -1,11 +1,16 @@
 -- include: events
 -- include: heads
+-- include: own_keys
 -- include: owner_keys
 -- include: lists
 -- include: lanes
 -- include: waiters
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
+
+-- What is still to be done for other jobs, before anything is written: see relatives.lua.
+local relatives = {is_awaited = false, steps = {}, posts = {}, due = {}, unsettled = {}, adds = {}}
+local carry_out
 
 local function update_key(fields, lost, job, was)
   local was_live, live = LIVE[was or false], LIVE[job.state]
@@ -16,6 +21,23 @@ local function update_key(fields, lost, job, was)
   elseif was_live and not live then
     local list = list_in(lost, key('keys'))
     list[#list + 1] = field(job.name, job.key)
+  end
+end
+
+-- The timer of a job with ties can change while its state stays; and it may have keys of its own from now on.
+local function list_tied(adds, removals, job, was, moment)
+  if was then
+    table.insert(list_in(removals, key(TIMERS[was] or 'delayed')), job.uuid)
+  end
+  if moment then
+    local timer = list_in(adds, key(TIMERS[job.state] or 'delayed'))
+    timer[#timer + 1] = decimal(moment)
+    timer[#timer + 1] = job.uuid
+  end
+  if job.has_keys and (not job.had_keys or job.state == 'COMPLETE') then
+    local owners = list_in(adds, key('own_keys'))
+    owners[#owners + 1] = job.state == 'COMPLETE' and decimal(job.retained + RETRY_WINDOW) or '+inf'
+    owners[#owners + 1] = job.uuid
   end
 end
 
@@ -58,6 +80,9 @@ end
 -- May be called several times.
 local function write_back()
   local soon = {}
+  if relatives.is_awaited then
+    carry_out(soon)
+  end
   if has_lanes then
     look_at_lanes(soon)
   end
@@ -68,6 +93,7 @@ local function write_back()
   local adds, removals, fields, lost = {}, {}, {}, {}
   local records, listings, ended = {}, {}, {}
   local ready, left, heads, names = {}, {}, {}, {}
+  local has_ended_owners = false
   local run_was, run_state, run_name, from, to, from_timer, to_timer
   for _, job in ipairs(changed) do
     local uuid, name, state, was, moment = job.uuid, job.name, job.state, before[job.uuid], due_at(job)
@@ -102,12 +128,17 @@ local function write_back()
       end
     end
 
-    if from_timer and not (moment and was == state) then
+    if job.is_tied then
+      list_tied(adds, removals, job, was, moment)
+      has_ended_owners = has_ended_owners or job.has_keys and state == 'COMPLETE'
+    elseif from_timer and not (moment and was == state) then
       from_timer[#from_timer + 1] = uuid
     end
     if moment then
-      to_timer[#to_timer + 1] = decimal(moment)
-      to_timer[#to_timer + 1] = uuid
+      if not job.is_tied then
+        to_timer[#to_timer + 1] = decimal(moment)
+        to_timer[#to_timer + 1] = uuid
+      end
       if moment - now < SOON then
         soon[name] = true
       end
@@ -144,6 +175,10 @@ local function write_back()
 
   if #ended > 0 then
     archive(ended, adds, lost)
+  end
+  if has_ended_owners then
+    -- At full speed more jobs end than `tidy` could forget.
+    forget_keys(2 * #ended)
   end
   fields[key('jobs')], fields[key('listings')] = records, listings
   write_all('HDEL', lost)

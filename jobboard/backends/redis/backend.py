@@ -17,6 +17,7 @@ from jobboard.backends.redis.boards import exists, key_of, names_of
 from jobboard.backends.redis.books import Books
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.edges import Edges
 from jobboard.backends.redis.entities import Entities
 from jobboard.backends.redis.errors import LOADING
 from jobboard.backends.redis.events import Subscriptions
@@ -26,6 +27,7 @@ from jobboard.backends.redis.maintenance import Maintenance
 from jobboard.backends.redis.options import OPTIONS, Durability, database
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.schedules import Schedules
+from jobboard.backends.redis.steps import Steps
 from jobboard.backends.redis.topology import Topology
 from jobboard.backends.redis.waiting import Waiters
 from jobboard.backends.timelimit import time_limit
@@ -47,7 +49,7 @@ class RedisBackend(Backend):
     #: At 15 to 20 microseconds a job on a quiet machine, a script of this many stays under 5 ms on a busy one too.
     capabilities = Capabilities(
         processes=True, durable=True, expiry="time", clock="store", largest_batch=100, largest_step=100,
-        ties=True,
+        ties=True, edges=True, largest_graph=500,
     )  # fmt: skip
     options = {**OPTIONS, "db": database, "client": program_client.client}
 
@@ -73,6 +75,7 @@ class RedisBackend(Backend):
         self.entities = Entities(self.client)
         self.books = Books(self.client)
         self.limits = limits = Limits(self.client)
+        self.edges, self.steps = Edges(self.client), Steps(self.client)
         self.maintenance = Maintenance(self.client, self._checks, limits)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
         self._waiters = Waiters(self.client, self._subscriptions, jobs.claimed_under)

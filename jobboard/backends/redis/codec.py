@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,9 @@ from typing import Any
 import msgpack
 
 from jobboard.backends import admission, lifecycle
-from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause, Ties
+from jobboard.backends.redis.moments import micros, span
+from jobboard.backends.redis.ties import has_ties, tied_parts, ties_of
+from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
 from jobboard.states import JobState
@@ -25,13 +26,10 @@ _KINDS = {kind.value: kind for kind in EventKind}
 #: How bytes that are no UTF-8 are decoded.
 _LENIENT = "backslashreplace"
 
-#: An expiry of more microseconds is one without end: a double could not hold its moment exactly.
-_FOREVER = 2**52
-
 #: A job's place is its moment since this one, plus a number for its priority: see ``lua/include/places.lua``.
 _PLACES_OF_PRIORITY, _FIRST_MOMENT = 2**51, 1577836800000000
 
-#: Where a record has its lane, if it has one; the moment since which the job waits for it follows.
+#: Where a record has its lane, if it has ties; the moment since which the job waits for it follows, and other ties.
 _LANE = 23
 
 #: A token that a caller gives may be any number; msgpack can't hold all of them.
@@ -45,15 +43,6 @@ pack = Packers(use_bin_type=False).pack
 def pack_each(values: Sequence[Any]) -> bytes:
     """Return the msgpack of fewer than 65,536 values, one after the other; the server makes no table of them."""
     return pack(values)[1 if len(values) < 16 else 3 :]
-
-
-def micros(seconds: float) -> int:
-    return round(seconds * 1_000_000)
-
-
-def span(seconds: float) -> int | None:
-    """Return a duration in microseconds, at least one; None for one without end."""
-    return None if math.isinf(seconds) or seconds * 1_000_000 > _FOREVER else max(1, micros(seconds))
 
 
 def fence_parts(fence: Fence) -> list[Any]:
@@ -81,7 +70,7 @@ def posting_parts(new: NewJob) -> list[Any]:
         # A str; its attribute `value` is looked up by two functions of Python.
         new.if_exists,
         None if new.run_at is None else micros(new.run_at),
-        delay if new.ties is None else [delay or False, new.ties.lane],
+        delay if not has_ties(new) else tied_parts(new, delay),
         new.max_attempts,
     ]
 
@@ -129,16 +118,8 @@ def row_of(
         None if max_attempts is False else max_attempts, _STATES[state], attempts, None if owner is False else owner,
         token, None if claim_id is False else claim_id, None if expires is False else expires / 1e6, modified / 1e6,
         None if error is False else error, None if reason is False else reason, checkpoint, progress, result, cancel,
-        (), place / 1e6, _ties_of(stored),
+        (), place / 1e6, None if len(stored) <= _LANE else ties_of(stored, record),
     )  # fmt: skip
-
-
-def _ties_of(stored: Sequence[Any]) -> Ties | None:
-    """Return the ties in a record; those of a newer format can't be read."""
-    if len(stored) != _LANE + 2:
-        return None
-    lane, since = stored[_LANE:]
-    return Ties(lane, None if since is False else since / 1e6)
 
 
 def history_of(packed: bytes) -> list[HistoryEntry]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.codec import micros, text_of
+from jobboard.backends.redis.codec import text_of
+from jobboard.backends.redis.moments import micros
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.reasons import ahead_of_time, by_whom
@@ -13,15 +12,15 @@ from jobboard.backends.redis.codec import (
     claim_parts,
     fence_parts,
     history_of,
-    micros,
     pack,
     pack_each,
     posted_row,
     posting_parts,
     rows_of,
-    span,
     text_of,
 )
+from jobboard.backends.redis.ends import VERDICTS, EndsWithPosts, claim_answer, posted_of
+from jobboard.backends.redis.moments import micros, span
 from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import (
     Abandonment,
@@ -32,7 +31,6 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
-    Lost,
     NewJob,
     Page,
     Posted,
@@ -45,10 +43,6 @@ from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 
-_STATES = {state.value.encode(): state for state in JobState}
-VERDICTS = {verdict.name.encode(): verdict for verdict in Verdict}
-
-_POST_OUTCOMES = {outcome.name.encode(): outcome for outcome in PostOutcome}
 _CANCEL_OUTCOMES = {outcome.name.encode(): outcome for outcome in CancelOutcome}
 _TRASH_OUTCOMES = {outcome.name.encode(): outcome for outcome in TrashOutcome}
 
@@ -61,6 +55,7 @@ class Jobs(JobStore):
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
+        self._ends = EndsWithPosts(client)
         #: Where the last search for exchanges ended, by the names that were asked for.
         self._exchanged: dict[frozenset[str] | None, int] = {}
 
@@ -83,14 +78,7 @@ class Jobs(JobStore):
                 sequence += 1
                 posted.append(Posted(PostOutcome.POSTED, posted_row(new, sequence, now)))
             return posted
-        _, now, codes, found = reply
-        others = iter(rows_of(found))
-        return [
-            Posted(PostOutcome.POSTED, posted_row(new, code, now))
-            if isinstance(code, int)
-            else Posted(_POST_OUTCOMES[code], _with_body(next(others), new))
-            for new, code in zip(rows, codes, strict=True)
-        ]
+        return posted_of(rows, *reply[1:])
 
     def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         answers = self._change_each("cancel", uuids, by, reason, by_whom(by, reason))
@@ -129,6 +117,11 @@ class Jobs(JobStore):
         )
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
+        if any(end.posts or end.seal is not None for end in ends):
+            return self._ends.finish(ends, self._consume)
+        return self._consume(ends)
+
+    def _consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         parts: list[Any] = []
         for end in ends:
             parts += (*fence_parts(end.fence), micros(end.retention), False if end.result is None else end.result)
@@ -143,12 +136,16 @@ class Jobs(JobStore):
                 end.reason,
                 end.error,
                 end.counted,
+                end.signal,
             ]
             for end in ends
         ]
         return self._claim_answers("abandon", items)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
+        return self._ends.finish(ends, self._trash) if any(end.posts for end in ends) else self._trash(ends)
+
+    def _trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
         items = [
             [*([end.uuid, end.by, None] if end.fence is None else fence_parts(end.fence)), end.reason, end.error]
             for end in ends
@@ -156,10 +153,10 @@ class Jobs(JobStore):
         return self._claim_answers("trash", items)
 
     def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
-        return _claim_answer(self._client.change("checkpoint", pack(fence_parts(fence)), state)[1])
+        return claim_answer(self._client.change("checkpoint", pack(fence_parts(fence)), state)[1])
 
     def _claim_answers(self, script: str, items: Sequence[object]) -> list[ClaimAnswer]:
-        return [_claim_answer(answer) for answer in self._client.change_all(script, items)]
+        return [claim_answer(answer) for answer in self._client.change_all(script, items)]
 
     def _change_each(self, script: str, uuids: Sequence[str], *wish: int | str | None) -> list[Any]:
         """Do what an operator wishes to each of these jobs, by whom and why; the wish is sent once for all of them."""
@@ -223,18 +220,3 @@ class Jobs(JobStore):
 
     def count(self) -> int:
         return int(self._client.call_until_current("count")[1])
-
-
-def _claim_answer(answer: bytes | list[bytes]) -> ClaimAnswer:
-    """Return what ``fence.lua`` says of a claim: a verdict, or how the job stands whose claim is lost."""
-    if isinstance(answer, bytes):
-        return VERDICTS[answer]
-    state, *owner = answer
-    if state not in _STATES:
-        return Verdict.LOST
-    return Lost(_STATES[state], text_of(owner[0]) if owner else None)
-
-
-def _with_body(row: JobRow, new: NewJob) -> JobRow:
-    """A job that has ended, and is kept only for repeated requests, has lost its payload."""
-    return row if row.body else replace(row, body=new.body)

@@ -11,7 +11,7 @@ from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import pack_limit, unpack_limit
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import logger, pack, rows_of, text_of
-from jobboard.backends.redis.jobs import VERDICTS
+from jobboard.backends.redis.ends import VERDICTS
 from jobboard.backends.rows import Verdict
 
 

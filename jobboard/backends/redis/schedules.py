@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.codec import is_text, micros, pack, posting_parts
-from jobboard.backends.redis.jobs import VERDICTS
+from jobboard.backends.redis.codec import is_text, pack, posting_parts
+from jobboard.backends.redis.ends import VERDICTS
+from jobboard.backends.redis.moments import micros
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 

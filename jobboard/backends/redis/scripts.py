@@ -13,9 +13,9 @@ from importlib.resources.abc import Traversable
 from jobboard.errors import BoardUnavailable
 
 _INCLUDE = re.compile(r"^-- include: (\w+)$")
-#: The fields that a fragment lists ("name kind...", ...), and a line that is written once for each of them.
-_FIELDS = re.compile(r"^-- fields: (.*?),?$", re.MULTILINE)
-_EACH_FIELD = re.compile(r'^( *)-- each (?:(\w+) )?field(?:, by "(.*)")?: (.*)$', re.MULTILINE)
+#: The fields, or ties, that a fragment lists ("name kind...", ...), and a line that is written once for each of them.
+_LISTED = re.compile(r"^-- (field|tie)s: (.*?),?$", re.MULTILINE)
+_EACH = re.compile(r'^( *)-- each (?:(\w+) )?(field|tie)(?:, by "(.*)")?: (.*)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,10 @@ def load_scripts() -> Mapping[str, Script]:
     """Return all operations by name; they are put together once for a process, which takes some 20 ms."""
     folder = _folder()
     sources = _sources_in(folder / "include")
-    fields = [entry.split() for line in _FIELDS.findall("".join(sources.values())) for entry in line.split(", ")]
-    fragments = {name: _write_fields(source, fields) for name, source in sources.items()}
+    lists: dict[str, list[list[str]]] = {"field": [], "tie": []}
+    for word, line in _LISTED.findall("".join(sources.values())):
+        lists[word] += [entry.split() for entry in line.split(", ")]
+    fragments = {name: _write_lists(source, lists) for name, source in sources.items()}
     return {name: _script_of(name, source, fragments) for name, source in _sources_in(folder).items()}
 
 
@@ -56,16 +58,16 @@ def _sources_in(folder: Traversable) -> dict[str, str]:
     return {name.removesuffix(".lua"): item.read_text("utf-8") for name, item in files}
 
 
-def _write_fields(source: str, fields: list[list[str]]) -> str:
-    """Write the lines for each field: in Lua, a loop over the fields makes every script some 5% slower."""
+def _write_lists(source: str, lists: Mapping[str, list[list[str]]]) -> str:
+    """Write the lines for each field or tie: in Lua, a loop over the fields makes every script some 5% slower."""
 
     def lines_of(match: re.Match[str]) -> str:
-        indent, wanted, separator, template = match.groups("")
-        names = [name for name, *kinds in fields if not wanted or wanted in kinds]
-        lines = (template.replace("FIELD", name).replace("NUMBER", str(n)) for n, name in enumerate(names, 1))
+        indent, wanted, word, separator, template = match.groups("")
+        names = [name for name, *kinds in lists[word] if not wanted or wanted in kinds]
+        lines = (template.replace(word.upper(), name).replace("NUMBER", str(n)) for n, name in enumerate(names, 1))
         return f"{separator}\n".join(indent + line for line in lines)
 
-    return _EACH_FIELD.sub(lines_of, source).replace("FIELD_COUNT", str(len(fields)))
+    return _EACH.sub(lines_of, source).replace("FIELD_COUNT", str(len(lists["field"])))
 
 
 def _script_of(name: str, operation: str, fragments: dict[str, str]) -> Script:

@@ -10,8 +10,9 @@ import uuid as uuids
 from collections.abc import Callable
 
 from jobboard.backends.redis.client import RedisClient
-from jobboard.backends.redis.codec import claim_parts, micros, pack, wake_up_of
+from jobboard.backends.redis.codec import claim_parts, pack, wake_up_of
 from jobboard.backends.redis.events import Subscriptions
+from jobboard.backends.redis.moments import micros
 from jobboard.backends.redis.wake_ups import WakeUps
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.waiter import ConditionWaiter

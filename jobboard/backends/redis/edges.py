@@ -1,0 +1,55 @@
+"""What jobs wait for on Redis: parents, and graphs. Each method is one script and one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome
+from jobboard.backends.edge_store import EdgeStore
+from jobboard.backends.redis.client import RedisClient
+from jobboard.backends.redis.codec import pack, text_of
+from jobboard.backends.redis.ends import VERDICTS
+from jobboard.backends.rows import Verdict
+
+_OUTCOMES = {outcome.name.encode(): outcome for outcome in Outcome}
+_LINK_OUTCOMES = {outcome.name.encode(): outcome for outcome in LinkOutcome}
+
+
+class Edges(EdgeStore):
+    """The edges of one board."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+        return _LINK_OUTCOMES[self._client.change("link", pack([child, list(parents)]))[1]]
+
+    def seal(self, graph: str) -> Verdict:
+        return VERDICTS[self._client.change("seal", graph)[1]]
+
+    def drop(self, graph: str) -> None:
+        self._client.change("drop", graph)
+
+    def resolve(self, parents: Sequence[str]) -> list[str]:
+        return [text_of(parent) for parent in self._client.change_all("resolve", list(parents))]
+
+    def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
+        _, last, found = self._client.read("parents", child, str(cursor or ""), str(size))
+        edges = [
+            EdgeRow(child, text_of(parent), _OUTCOMES[outcome], text_of(name), result, bool(is_cut))
+            for parent, outcome, name, result, is_cut in found
+        ]
+        return EdgePage(edges, text_of(last) or None)
+
+    def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        _, last, name, found = self._client.read("children", parent, str(cursor or ""), str(size))
+        edges = [
+            EdgeRow(text_of(child), parent, _OUTCOMES[outcome], text_of(name))
+            for child, outcome in zip(found[::2], found[1::2], strict=True)
+        ]
+        return EdgePage(edges, text_of(last) or None)
+
+    def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
+        if not children:
+            return []
+        return [EdgeCounts(*numbers) for numbers in self._client.read("edge_counts", pack(list(children)))[1]]

@@ -1,0 +1,81 @@
+"""The ties of jobs, as records have them and as requests carry them: see ``lua/include/record.lua``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+
+from jobboard.backends.redis.moments import micros
+from jobboard.backends.rows import IfFailed, NewJob, Ties
+
+#: How many fields a record has before its ties: the lane, and the moment since which the job waits for it.
+_LANE = 23
+#: What begins a list of as many values as a record has ties.
+_LIST = b"\x9b"
+
+
+def has_ties(new: NewJob) -> bool:
+    """Whether a posting has to do with other jobs, or with moments."""
+    return (
+        new.ties is not None
+        or bool(new.parents)
+        or new.graph is not None
+        or new.key_for is not None
+        or new.max_delay is not None
+    )
+
+
+def tied_parts(new: NewJob, delay: int | None) -> list[Any]:
+    """Return what stands for the delay of a posting with ties."""
+    ties = new.ties or Ties()
+    others: dict[str, Any] = {
+        "start_by": _moment(ties.start_by),
+        "latest": _moment(ties.latest),
+        "signal": ties.signal,
+        "if_failed": _failed(ties.if_failed),
+        "has_children": ties.has_children or None,
+        "has_parents": ties.has_parents or None,
+        "on_trashed": ties.on_trashed,
+        "on_complete": ties.on_complete,
+        "max_delay": _moment(new.max_delay),
+        "key_for": _moment(new.key_for),
+        "parents": list(new.parents) or None,
+        "graph": new.graph,
+    }
+    parts: list[Any] = [delay or False, ties.lane or False]
+    wanted = {name: value for name, value in others.items() if value is not None}
+    return [*parts, wanted] if wanted else parts
+
+
+def _moment(seconds: float | None) -> int | None:
+    return None if seconds is None else micros(seconds)
+
+
+def _failed(wish: IfFailed) -> str | None:
+    return None if wish is IfFailed.WAIT else wish.value
+
+
+def ties_of(stored: Sequence[Any], record: bytes) -> Ties | None:
+    """Return the ties in a record; those of a newer format can't be read.
+
+    :param stored: the fields of the record, all bytes as texts.
+    """
+    lane, since = (None if value is False else value for value in stored[_LANE : _LANE + 2])
+    since = None if since is None else since / 1e6
+    if len(stored) == _LANE + 2:
+        return Ties(lane, since)
+    if len(stored) != _LANE + 3:
+        return None
+    packed = msgpack.unpackb(record, raw=True)[-1]
+    start_by, latest, _, signal, if_failed, _, on_trashed, on_complete, has_children, has_parents, _ = (
+        None if value is False else value for value in msgpack.unpackb(_LIST + packed, raw=True)
+    )
+    ties = Ties(
+        lane, since, bool(has_children), bool(has_parents),
+        IfFailed.WAIT if if_failed is None else IfFailed(if_failed.decode()),
+        None if signal is None else signal.decode(), None if latest is None else latest / 1e6,
+        None if start_by is None else start_by / 1e6, on_trashed, on_complete,
+    )  # fmt: skip
+    return None if ties == Ties() else ties

@@ -1,0 +1,50 @@
+#!lua
+-- Let a job that waits for parents wait for more.
+--
+-- KEYS: 1 the board
+-- ARGV: 1 msgpack [child, [parent, ...]]
+-- Returns: NEWER and the uuid, if the child is of a newer format, or OK, and DONE, REPEATED, STARTED or MISSING
+-- A repeat finds the edges.
+--
+-- include: expire_and_promote
+
+expire_and_promote('50')
+
+local child, parents = unpack(cmsgpack.unpack(ARGV[1]))
+local uuids = {child, unpack(parents)}
+fetch(uuids)
+fetch_finished(uuids)
+local job = expire_or_promote(jobs[child])
+
+local function link()
+  local added = {}
+  for _, parent in ipairs(parents) do
+    local its = expire_or_promote(jobs[parent])
+    if not job or not its or newer[parent] then
+      return 'MISSING'
+    end
+    if not redis.call('ZSCORE', key('parents', child), parent) then
+      added[#added + 1] = its
+    end
+  end
+  if #added == 0 then
+    return 'REPEATED'
+  end
+  if not job.has_parents or job.state ~= 'BLOCKED' and job.state ~= 'DELAYED' then
+    return 'STARTED'
+  end
+  for _, its in ipairs(added) do
+    add_edge(job, its)
+  end
+  job.has_keys = true
+  keep(job)
+  table.insert(relatives.unsettled, job)
+  return 'DONE'
+end
+
+if newer[child] then
+  return {'NEWER', child}
+end
+local outcome = link()
+write_back()
+return {'OK', outcome}
