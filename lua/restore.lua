@@ -25,6 +25,11 @@ return answer_each(ARGV[1], function(uuid)
   if job.run_at and job.run_at > now then
     job.run_at = nil
   end
+  -- It would go to the trash again; and it runs before it waits for a signal again.
+  if job.start_by and job.start_by <= now then
+    job.start_by = nil
+  end
+  job.signal = nil
   join(job, place_of(now, job.priority))
   if job.is_tied then
     follow_end(job)

@@ -31,8 +31,8 @@ def renew(hand: Hand, *uuids: str) -> dict[str, bytes]:
         unpacker.feed(stored)
         unpacker.unpack()
         end = unpacker.tell()
-        further = msgpack.packb(["after"]) + b"\x07\xc2"
-        hand("HSET", "jobs", uuid, b"\xdc\x00\x1a" + stored[3:end] + further + stored[end:])
+        further = msgpack.packb(["after"]) + b"\x07\xc2\xc2"
+        hand("HSET", "jobs", uuid, b"\xdc\x00\x1b" + stored[3:end] + further + stored[end:])
     return records_of(hand)
 
 

@@ -1,9 +1,6 @@
 -- include: writeback
 -- The transitions of a job, as jobboard/backends/lifecycle.py has them for other stores.
 
--- A result that is longer does not go with an edge.
-local MAX_EDGE_RESULT = 65536
-
 local function is_exhausted(job)
   return job.max_attempts ~= nil and job.attempts >= job.max_attempts
 end

@@ -8,6 +8,9 @@
 -- Writes changed jobs back: records, indexes, timers, owner keys, keys, heads, events, waiters. A transition only
 -- changes the job's table and calls `record_event`; the rest is worked out here, and written in one call for each key.
 
+-- A result that is longer does not go with an edge.
+local MAX_EDGE_RESULT = 65536
+
 -- What is still to be done for other jobs, before anything is written: see relatives.lua.
 local relatives = {is_awaited = false, steps = {}, posts = {}, due = {}, unsettled = {}, adds = {}}
 local carry_out
@@ -49,8 +52,8 @@ local function archive(uuids, adds, lost)
     local job = jobs[uuid]
     local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
     if is_hidden(job) then
-      -- Only a repeated request can still ask how it ended.
-      posting, result = '', false
+      -- Only a repeated request can still ask how it ended; and a job that is posted soon may be its child.
+      posting, result = '', result and #result <= MAX_EDGE_RESULT and result
     end
     if job.checkpoint then
       checkpoint = not is_hidden(job) and redis.call('HGET', key('checkpoints'), uuid)
