@@ -129,6 +129,30 @@ def test_it_takes_a_connection_and_a_session_of_sqlalchemy(place: Place, board: 
     assert [job.name for job in board.iterjobs()] == ["by begin", "by commit", "by session", "by session"]
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("if_exists", ["raise", "keep"])
+def test_who_posts_a_key_waits_for_the_transaction_that_has_posted_it(
+    place: Place, board: JobBoard, other: JobBoard, end: str, if_exists: Any
+) -> None:
+    """A key that was never committed is not taken, also not for as long as ``key_for`` says."""
+    with closing(place.connect()) as connection, ThreadPoolExecutor(1) as pool:
+        first = board.post("report", key="k", key_for=LONG, connection=connection)
+        posted = pool.submit(other.post, "report", key="k", if_exists=if_exists, key_for=LONG)
+        with pytest.raises(TimeoutError):
+            posted.result(0.5)
+        getattr(connection, end)()
+        if (end, if_exists) == ("commit", "raise"):
+            with pytest.raises(AlreadyPosted):
+                posted.result(60)
+        else:
+            assert (posted.result(60).uuid == first.uuid) == (end == "commit")
+    [live] = board.iterjobs()
+    board.claim(live, "alice")
+    board.consume(live, "alice")
+    assert board.post("report", key="k", if_exists="keep").uuid == live.uuid
+    assert board.audit() == []
+
+
 def test_a_key_that_is_taken_leaves_the_users_transaction_usable(place: Place, board: JobBoard) -> None:
     live = board.post("resize", key="k")
     with closing(place.connect()) as connection:
