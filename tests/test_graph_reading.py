@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from helpers.graphs import count_requests, end, post_graph
 
-from jobboard import JobBoard, backend
+from jobboard import InvalidPosting, JobBoard, Posting, backend
 from jobboard.board import client_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
 from jobboard.operate.graph.model import Edge, Graph, Node
@@ -157,3 +157,12 @@ def test_plain_data_has_all(board: JobBoard) -> None:
     assert plain["jobs"] == 1202
     assert plain["states"] == {"trashed": 1200, "blocked": 1, "complete": 1}
     assert (plain["complete"], plain["folded"], len(plain["nodes"]), len(plain["edges"])) == (True, True, 3, 3)
+
+
+def test_a_posting_that_stands_several_times_is_as_many_jobs_with_the_same_parents(board: JobBoard) -> None:
+    parent, other = board.post("a"), board.post("b")
+    jobs = board.post_many([Posting("child", after=iter([parent, other]))] * 3)
+    assert [sorted(each.name for each in job.parents()) for job in jobs] == [["a", "b"]] * 3
+    twice = Posting("twice")
+    with pytest.raises(InvalidPosting, match="which is posted 2 times"):
+        board.post_many([twice, twice, Posting("child", after=[twice])])

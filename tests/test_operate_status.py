@@ -244,7 +244,7 @@ def test_a_failed_parent_for_which_others_wait_is_named_with_what_mends_it(board
     assert texts[1].startswith("100 or more jobs wait for job ")
     for child in many[1:]:
         board.cancel(child)
-    assert status(board)["findings"][1]["text"].startswith("1 job waits for job ")
+    assert status(board)["findings"][1]["text"].startswith("1 or more jobs wait for job ")
     board.restore(parents[0])
     board.restore(parents[1])
     assert [kind for _, kind, _ in found(board)] == ["trash"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
@@ -27,33 +28,39 @@ def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> Graph:
 
 class _GraphPlan:
     def __init__(self, postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> None:
-        self._postings, self._jobs = postings, {new.uuid: new for new in new_jobs}
-        self._uuids = {id(posting): new.uuid for posting, new in zip(postings, new_jobs, strict=True)}
+        self._jobs = {new.uuid: new for new in new_jobs}
+        #: The postings by their identity, and the jobs of each: the same one may stand there several times.
+        self._postings = {id(posting): posting for posting in postings}
+        self._uuids = defaultdict[int, list[str]](list)
+        for posting, new in zip(postings, new_jobs, strict=True):
+            self._uuids[id(posting)].append(new.uuid)
         #: The parents of each job of the graph, in the order in which they are named.
         self._parents: dict[str, dict[str, None]] = {new.uuid: {} for new in new_jobs}
         self._before: list[tuple[str, str]] = []
 
     def graph(self) -> Graph:
-        for posting in self._postings:
-            self._add_edges(posting, self._uuids[id(posting)])
+        for key, posting in self._postings.items():
+            self._add_edges(posting, self._uuids[key])
         for uuid, parents in self._parents.items():
             if len(parents) > MAX_PARENTS:
                 raise InvalidPosting(f"job {uuid} has {len(parents)} parents; {MAX_PARENTS} are the most", path="after")
         jobs = [replace(self._jobs[uuid], parents=tuple(self._parents[uuid])) for uuid in self._sorted()]
         return Graph(new_uuid(), jobs, self._before)
 
-    def _add_edges(self, posting: Posting, uuid: str) -> None:
+    def _add_edges(self, posting: Posting, uuids_of_it: Sequence[str]) -> None:
         if posting.if_exists == "replace" and posting.after is not None:
             raise InvalidPosting(
                 'after can\'t go with if_exists="replace": the live job keeps its parents', path="after"
             )
-        for parent in self._named("after", posting.after):
-            self._parents[uuid][parent] = None
-        for child in self._named("before", posting.before):
-            if child in self._parents:
-                self._parents[child][uuid] = None
-            else:
-                self._before.append((child, uuid))
+        # An iterator gives them once.
+        parents, children = self._named("after", posting.after), self._named("before", posting.before)
+        for uuid in uuids_of_it:
+            self._parents[uuid].update(dict.fromkeys(parents))
+            for child in children:
+                if child in self._parents:
+                    self._parents[child][uuid] = None
+                else:
+                    self._before.append((child, uuid))
 
     def _named(self, what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[str]:
         if jobs is None:
@@ -67,13 +74,15 @@ class _GraphPlan:
             return job.uuid
         if not isinstance(job, Posting):
             return check_uuid(job)
-        uuid = self._uuids.get(id(job))
-        if uuid is None:
+        found = self._uuids.get(id(job), [])
+        if not found:
             raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted; use post_many", path=what)
+        if len(found) > 1:
+            raise InvalidPosting(f"{what} names {job!r}, which is posted {len(found)} times", path=what)
         if job.if_exists != "raise":
             why = "may turn out to be a job that is there: post it first, and name the job that post returns"
             raise InvalidPosting(f"{what} names {job!r} with if_exists={job.if_exists!r}, which {why}", path=what)
-        return uuid
+        return found[0]
 
     def _sorted(self) -> list[str]:
         """Return the jobs, each behind its parents, else in the order in which they were given."""
