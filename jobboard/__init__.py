@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.conductor import (
+        AsyncBatchJob,
         AsyncRunningJob,
         Backoff,
+        BatchJob,
         Broken,
         Cancelled,
         Conductor,
@@ -63,9 +65,11 @@ __all__ = [
     "AlreadyPosted",
     "AlreadyScheduled",
     "AnyOf",
+    "AsyncBatchJob",
     "AsyncRunningJob",
     "At",
     "Backoff",
+    "BatchJob",
     "BoardStats",
     "BoardUnavailable",
     "Broken",
@@ -117,8 +121,8 @@ __all__ = [
 _NAMES = {
     "board": "JobBoard",
     "conductor": (
-        "AsyncRunningJob Backoff Broken Cancelled Conductor Handlers InvalidDetails RunAgain RunningJob StepsChanged "
-        "Task"
+        "AsyncBatchJob AsyncRunningJob Backoff BatchJob Broken Cancelled Conductor Handlers InvalidDetails RunAgain "
+        "RunningJob StepsChanged Task"
     ),
     "configuration": "connect",
     "converter": "Converter",

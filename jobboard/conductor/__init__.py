@@ -1,6 +1,7 @@
 """Conductors claim jobs, run the registered handlers, and end the claims."""
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
+from jobboard.conductor.batch_calling import AsyncBatchJob, BatchJob
 from jobboard.conductor.conductor import Conductor
 from jobboard.conductor.handlers import Backoff, Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
@@ -11,8 +12,10 @@ from jobboard.conductor.task import Task
 from jobboard.conductor.typed_details import InvalidDetails
 
 __all__ = [
+    "AsyncBatchJob",
     "AsyncRunningJob",
     "Backoff",
+    "BatchJob",
     "Broken",
     "Cancelled",
     "Conductor",

@@ -88,7 +88,7 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
         try:
             actual.bind(None)
         except TypeError as error:
-            raise TypeError(f"{_title(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
+            raise TypeError(f"{title_of(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
     return _call_to_the_end(function, call or function)
 
 
@@ -116,7 +116,7 @@ def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signatu
             try:
                 check_record(kind)
             except Exception as error:
-                title = _title(name, function)
+                title = title_of(name, function)
                 raise TypeError(f"{title} asks for {kind.__qualname__}, which can't be used: {error}") from None
             return TypedCall(function, kind, takes_job=number == 2)
     return None
@@ -157,13 +157,22 @@ def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
+def annotations_of(function: Callable[..., Any]) -> list[Any]:
+    """Return the annotations of a function's positional parameters, None for those without one."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [_annotation_of(parameter, function) for parameter in parameters if parameter.kind in _POSITIONAL]
+
+
 def place_of(function: Callable[..., Any]) -> str:
     """Return where a function is defined, for errors."""
     where = getattr(function, "__qualname__", None)
     return f"{function.__module__}.{where}" if where else repr(function)
 
 
-def _title(name: str, function: Callable[..., Any]) -> str:
+def title_of(name: str, function: Callable[..., Any]) -> str:
     return f"the handler for {name!r}, {place_of(function)},"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from jobboard.backends.base import Waiter
@@ -79,6 +80,7 @@ class Claimer:
         self._unanswered: frozenset[str] = frozenset()
         #: The names of the jobs that such a request may have claimed, and when to look for them.
         self._unknown: frozenset[str] = frozenset()
+        self._others_unknown: deque[str] = deque()
         self._abandon_at = 0.0
         self._names_changed = False
         self._pause = _MIN_PAUSE
@@ -105,6 +107,10 @@ class Claimer:
         """The names may have changed."""
         self._names_changed = True
         self._interrupt_waiter()
+
+    def look_for(self, name: str) -> None:
+        """Another request may have claimed jobs of this name unknowingly."""
+        self._others_unknown.append(name)
 
     def _interrupt_waiter(self) -> None:
         with self._lock:
@@ -213,6 +219,8 @@ class Claimer:
 
     def _claim(self, free: int, names: frozenset[str], claim_next: Callable[[int], list[Job]]) -> list[Job]:
         self._unknown |= self._unanswered
+        while self._others_unknown:
+            self._unknown |= {self._others_unknown.popleft()}
         self._unanswered = frozenset()
         if self._unknown and time.monotonic() >= self._abandon_at:
             self._abandon_unknown()

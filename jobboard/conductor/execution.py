@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jobboard import telemetry
 from jobboard.backends.edge_rows import SignalRow, StepRow
@@ -24,6 +24,9 @@ from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, 
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
 from jobboard.record import Undecodable
+
+if TYPE_CHECKING:
+    from jobboard.conductor.batches import Batch
 
 #: How many of the longest runs a conductor tells operators.
 _MAX_TOLD = 5
@@ -68,6 +71,8 @@ class Execution:
     ended_as = "lost"
     #: The last report of progress that is not sent yet.
     progress: dict[str, Any] | None = None
+    #: The batch that it is one of, if its handler is for batches.
+    batch: Batch | None = None
 
     def __init__(self, job: Job, handler: Handler, held_until: float, listener: ExecutionListener) -> None:
         self.job = job
@@ -97,8 +102,17 @@ class Execution:
         """How long the handler ran until the outcome was known; 0 if it never began."""
         return 0.0 if self.began_at is None or self.decided_at is None else self.decided_at - self.began_at
 
+    @property
+    def leader(self) -> Execution:
+        """The one that the executor runs: of a batch it is the first one."""
+        return self if self.batch is None else self.batch.leader
+
     def refusal(self) -> Outcome | None:
-        """Return the outcome of an execution whose handler must not begin now, and None if it may.
+        """Return the outcome of an execution whose handler must not begin now, and None if it may."""
+        return self.own_refusal() if self.batch is None else self.batch.refusal()
+
+    def own_refusal(self) -> Outcome | None:
+        """Return the outcome of an execution that must not begin now, and None if it may.
 
         An answer of the store may come late, and this process may have been stopped for a while: then the claim is over
         by this machine's clock, and another owner may run the job.
@@ -120,6 +134,8 @@ class Execution:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
         current_converter.set(self.snapshot.converter)
+        if self.batch is not None:
+            return self.batch.call()
         self.begin()
         return telemetry.call_handler(self.handler.call, RunningJob(self.snapshot, self))
 

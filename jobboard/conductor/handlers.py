@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
-from jobboard.conductor.calling import call_of, is_async, place_of
+from jobboard.conductor.calling import is_async, place_of
 from jobboard.conductor.following import FollowUp, check_declared
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
 from jobboard.types import ExecutorName, Seconds
 from jobboard.validation import check_count, check_delay, check_number, check_seconds, check_text
+
+#: The largest batch.
+_MAX_BATCH = 1000
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -54,6 +57,14 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How many jobs one call of a batch handler serves at most, and for how many seconds it waits for more."""
+
+    size: int
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """One handler and its options; ``timeout`` in seconds, and ``call`` runs it on a :class:`~jobboard.RunningJob`."""
 
@@ -65,6 +76,8 @@ class Handler:
     timeout: float | None
     #: Where it runs; None: in the conductor's own.
     executor: str | None = None
+    #: Of a batch handler, whose ``call`` takes several jobs: how large its batches are.
+    batch: BatchOptions | None = None
 
     @property
     def on_trashed(self) -> FollowUp | None:
@@ -199,6 +212,62 @@ class Handlers:
         on_complete: FollowUp | None = None,
     ) -> Task[Any, ..., Any]:
         """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
+        return self._add(name, function, max_attempts, backoff, timeout, executor, on_trashed, on_complete, None)
+
+    def batch(
+        self,
+        name: str,
+        *,
+        size: int = 100,
+        wait: Seconds = 0.5,
+        max_attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Seconds | None = None,
+        executor: ExecutorName | None = None,
+        on_trashed: FollowUp | None = None,
+        on_complete: FollowUp | None = None,
+    ) -> Callable[[Callable[..., Any]], Task[Any, ..., Any]]:
+        """Register the decorated function for jobs of this name, and call it with several of them at a time.
+
+        It is called with a list of :class:`~jobboard.BatchJob`; if its second parameter is annotated with a list of a
+        dataclass, a TypedDict or a pydantic model, also with a list of their details. Each job has its own claim and
+        its own end, and the batch takes one slot:
+
+        - returns the function None, all jobs are completed;
+        - returns it a dict, each job is completed with its result, by the job or its uuid, or ends as its own handler
+          would that had raised it, if that is an exception;
+        - raises it, all jobs have failed that it has not ended by itself, each as by its own attempts and backoff;
+        - ``job.fail(error)`` lets one job fail alone, whatever the function returns or raises.
+
+        ``job.step``, ``job.sleep`` and ``job.wait_for`` are refused.
+
+        :param size: how many jobs at most, 1 to 1000; the first one may be alone.
+        :param wait: for how many seconds the first one waits for others, while there are fewer.
+        :raises ValueError: an option is out of its range, or the name has a handler already.
+        :raises TypeError: an argument is of another type, or the function can't be called with a list.
+        """
+        known_as = check_text("a handler's name", name)
+        options = BatchOptions(check_count("size", size, most=_MAX_BATCH), check_delay(wait, "wait"))
+
+        def register(function: Callable[..., Any]) -> Task[Any, ..., Any]:
+            return self._add(
+                known_as, function, max_attempts, backoff, timeout, executor, on_trashed, on_complete, options
+            )
+
+        return register
+
+    def _add(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        max_attempts: int | None,
+        backoff: Backoff | None,
+        timeout: Seconds | None,
+        executor: str | None,
+        on_trashed: FollowUp | None,
+        on_complete: FollowUp | None,
+        batch: BatchOptions | None,
+    ) -> Task[Any, ..., Any]:
         check_text("a handler's name", name)
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
@@ -210,8 +279,8 @@ class Handlers:
             check_text("a handler's executor", executor)
         self._check_free(name, plain)
         follow_ups = check_declared("on_trashed", on_trashed), check_declared("on_complete", on_complete)
-        task: Task[Any, ..., Any] = Task(name, plain, *follow_ups)
-        self._handlers[name] = Handler(name, task, call_of(name, plain), attempts, pause, seconds, executor)
+        task: Task[Any, ..., Any] = Task(name, plain, *follow_ups, batch is not None)
+        self._handlers[name] = Handler(name, task, task.call, attempts, pause, seconds, executor, batch)
         return task
 
     def include(self, others: Handlers) -> None:

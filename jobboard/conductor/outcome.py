@@ -111,7 +111,14 @@ class Suspended:
         )
 
 
-Outcome = Succeeded | Failed | RunLater | Returned | Dropped | Suspended
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A batch handler has ended: the outcomes of its jobs, in the order in which it got them."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+Outcome = Succeeded | Failed | RunLater | Returned | Dropped | Suspended | Batched
 
 
 class Suspension(BaseException):
@@ -159,7 +166,7 @@ def outcome_of_result(result: Any) -> Outcome:
     try:
         if isinstance(result, RunAgain):
             return _run_later(result)
-        if isinstance(result, Suspended):
+        if isinstance(result, Suspended | Batched):
             return result
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
@@ -219,6 +226,11 @@ def _run_later(asked: RunAgain) -> RunLater:
     # Checked again, since a handler may have changed its attributes.
     checked = RunAgain(asked.at, asked.after)
     return RunLater(checked.at, checked.after)
+
+
+def as_cancelled(outcome: Outcome) -> Outcome:
+    """Return the outcome of a job whose cancel was asked for: its failure is no failure."""
+    return Returned(f"it was cancelled: {outcome.reason}") if isinstance(outcome, Failed) else outcome
 
 
 def postings_that_cannot_follow(error: Exception) -> Failed:

@@ -13,6 +13,7 @@ from jobboard.backends.thread_end import call_in_thread
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.board.renewer import LeaseRenewer, interval_for
+from jobboard.conductor.batches import Batches
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
@@ -21,7 +22,7 @@ from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
-from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
+from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, as_cancelled
 from jobboard.conductor.reporter import Reporter, job_started
 from jobboard.conductor.slots import Slots
 from jobboard.conductor.stuck_slots import StuckSlots
@@ -77,6 +78,12 @@ class ConductorRun:
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
         self._claimer = Claimer(
             board, who, expiry, self._slots, options.prefetch, self._names, self._renewer.uuids, self._claimed
+        )
+        self._batches = Batches(
+            *(board, who, expiry, self._slots),
+            lambda name: name in self._names(),
+            self._claimed,
+            self._claimer.look_for,
         )
         self._reporter = Reporter(who)
         self._lock = threading.Lock()
@@ -137,7 +144,7 @@ class ConductorRun:
     def describe(self) -> list[str]:
         """Return what each slot does."""
         executions = dict.fromkeys([*self._renewer.held(), *self._stuck.all()])
-        return [f"{execution.describe()}:\n{self._executor.stack_of(execution)}" for execution in executions]
+        return [f"{execution.describe()}:\n{self._executor.stack_of(execution.leader)}" for execution in executions]
 
     def wait(self) -> None:
         """Block until it has been stopped."""
@@ -146,12 +153,13 @@ class ConductorRun:
     def stop_claiming(self) -> None:
         """Run what is claimed, and no more; returns at once."""
         self._claimer.request_stop()
+        self._batches.stop()
         self._return_waiting()
 
     def _return_waiting(self, reason: str = "its conductor stopped") -> None:
         """Give back what was claimed ahead and has not begun."""
         for execution in self._slots.withdraw_all():
-            self._decide(execution, Returned(reason))
+            self._end_all(execution, Returned(reason))
 
     def stop(self, drain: bool, timeout: float | None) -> bool:
         """Claim no more; let handlers finish for ``timeout`` seconds, and give the other jobs back.
@@ -253,7 +261,7 @@ class ConductorRun:
             if self._may_run(execution):
                 runnable.append(execution)
         if runnable:
-            started = self._slots.add(runnable)
+            started = self._slots.add(self._batches.place(runnable))
             # All claims of one request end at the same time, and the last one waits for a slot if any does.
             self._deadlines.watch(runnable[-1])
             self._submit(started)
@@ -309,11 +317,14 @@ class ConductorRun:
 
     def _finished(self, execution: Execution, outcome: Outcome) -> None:
         """The handler has ended."""
-        if isinstance(outcome, Failed) and execution.cancelled:
-            outcome = Returned(f"it was cancelled: {outcome.reason}")
-        self._decide(execution, outcome)
+        self._end_all(execution, outcome)
         self._stuck.returned(execution)
         self._submit(self._slots.free(execution))
+
+    def _end_all(self, execution: Execution, outcome: Outcome) -> None:
+        """End the claims of all jobs that one call serves."""
+        for each, its in self._batches.outcomes(execution, outcome):
+            self._decide(each, as_cancelled(its) if each.cancelled else its)
 
     def _submit(self, executions: Sequence[Execution]) -> None:
         if executions:
@@ -355,7 +366,7 @@ class ConductorRun:
 
     def _cancelled(self, execution: Execution) -> None:
         if self._slots.withdraw(execution):
-            self._decide(execution, Returned("it was cancelled"))
+            self._end_all(execution, Returned("it was cancelled"))
         elif not execution.cancelled:
             execution.cancelled = True
             execution.kill_at = time.monotonic() + self._options.grace
@@ -367,7 +378,7 @@ class ConductorRun:
             self._stuck.declare_stuck(execution)
             return
         if execution.start_by <= now and self._slots.withdraw(execution):
-            self._decide(execution, Returned("no slot was free for it in time"))
+            self._end_all(execution, Returned("no slot was free for it in time"))
             return
         if execution.kill_at <= now:
             outcome: Outcome = Returned("it was cancelled, and its handler ignored that")
@@ -386,11 +397,16 @@ class ConductorRun:
 
     def _interrupt(self, execution: Execution, *, at_once: bool = False) -> None:
         execution.lost = True
-        if self._slots.withdraw(execution):
+        if execution.batch is not None and not execution.batch.is_over:
+            # Its handler serves others.
             return
-        self._stuck.expect_return(execution, at_once=at_once)
-        self._deadlines.watch(execution)
-        self._executor.interrupt(execution)
+        leader = execution.leader
+        if self._slots.withdraw(leader):
+            self._end_all(leader, Dropped())
+            return
+        self._stuck.expect_return(leader, at_once=at_once)
+        self._deadlines.watch(leader)
+        self._executor.interrupt(leader)
 
 
 def _left(until: float) -> float:

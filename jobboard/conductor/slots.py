@@ -68,6 +68,8 @@ class Slots:
         self._waiting: deque[Execution] = deque()
         self._taken = 0
         self._claims = 0
+        #: How many of the claims are of jobs that go with another one, in its slot.
+        self._members = 0
         #: How many of the claims have ends that were sent in vain, and are sent again by themselves.
         self._unsent = 0
         #: How many handlers have ended.
@@ -117,14 +119,14 @@ class Slots:
         free = self._free()
         if free > 0 or not ahead or not self._may_claim_ahead():
             return free
-        return min(self._running.ending_soon() - len(self._waiting), self._max_claims - self._claims)
+        return min(self._running.ending_soon() - len(self._waiting), self._max_claims - self._claims + self._members)
 
     def _may_claim_ahead(self) -> bool:
         """Whether few enough jobs wait that a claim is worth a request."""
         return 2 * len(self._waiting) <= self._number
 
     def _free(self) -> int:
-        return min(self._number - self._lost - self.taken, self._max_claims - self._claims)
+        return min(self._number - self._lost - self.taken, self._max_claims - self._claims + self._members)
 
     def set_idle(self, idle: bool) -> None:
         """Note whether the claimer waits, since there is nothing to claim."""
@@ -144,7 +146,8 @@ class Slots:
 
     def _has_many_ends(self) -> bool:
         """Whether the ends make a batch that is worth a request of its own, beside the claimer's."""
-        return self._claims - self._unsent - self._taken - len(self._waiting) > self._number // 2 + 1
+        others = self._members + self._unsent + self._taken + len(self._waiting)
+        return self._claims - others > self._number // 2 + 1
 
     def add(self, executions: Sequence[Execution]) -> list[Execution]:
         """Count the claims, and return the executions that have a slot now; the others wait for one."""
@@ -201,6 +204,24 @@ class Slots:
         """Count a claim that ends without a run of its handler."""
         with self._lock:
             self._claims += 1
+
+    def add_members(self, number: int) -> None:
+        """Count claims of jobs that need no slot, since they go with another one."""
+        with self._lock:
+            self._claims += number
+            self._members += number
+
+    def withdraw_members(self, number: int) -> None:
+        """Some of these need a slot of their own, for which they are counted anew."""
+        with self._lock:
+            self._claims -= number
+            self._members -= number
+
+    def free_members(self, number: int) -> None:
+        """The handler has ended that served jobs without a slot."""
+        with self._lock:
+            self._members -= number
+            self.ended += number
 
     def free(self, execution: Execution) -> list[Execution]:
         """A handler has ended; return the waiting executions that have a slot now. Idempotent."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, T
 
 from jobboard.board import JobBoard
 from jobboard.conductor.async_running_job import AsyncRunningJob
+from jobboard.conductor.batch_calling import BatchCall, batch_call_of
 from jobboard.conductor.calling import call_of, details_type_of, is_async, place_of
 from jobboard.conductor.encoded_details import encode_details
 from jobboard.conductor.following import FollowUp, posting_of
@@ -49,6 +50,7 @@ class Task(Generic[Details, P, R]):
 
     :param name: the name of its jobs.
     :param on_trashed: what follows when a job of it goes to the trash; ``on_complete``: when one is completed.
+    :param is_batch: whether the function is called with several jobs.
     :raises TypeError: the function can't be called with one job.
     """
 
@@ -58,6 +60,7 @@ class Task(Generic[Details, P, R]):
         function: Callable[P, R],
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
+        is_batch: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         #: The name of its jobs.
@@ -65,7 +68,10 @@ class Task(Generic[Details, P, R]):
         #: The function itself.
         self.function = function
         self.on_trashed, self.on_complete = on_trashed, on_complete
-        self._details_type = details_type_of(call_of(name, function))
+        self.is_batch = is_batch
+        #: Runs the function on a job, or on the jobs of a batch.
+        self.call: Callable[[Any], Any] = batch_call_of(name, function) if is_batch else call_of(name, function)
+        self._details_type = self.call.kind if isinstance(self.call, BatchCall) else details_type_of(self.call)
         if is_async(function) and sys.version_info >= (3, 12):
             inspect.markcoroutinefunction(self)
 
@@ -147,13 +153,13 @@ class Task(Generic[Details, P, R]):
             return str(self.function.__qualname__)
         if isinstance(found, Task) and found.function is self.function:
             # Another name of one function.
-            return _named, (self.name, found)
+            return _named, (self.name, found, self.is_batch)
         # What follows the ends of its jobs is posted where conductors are, and not in their workers.
-        return Task, (self.name, self.function)
+        return Task, (self.name, self.function, None, None, self.is_batch)
 
 
-def _named(name: str, task: Task[Any, ..., Any]) -> Task[Any, ..., Any]:
-    return Task(name, task.function)
+def _named(name: str, task: Task[Any, ..., Any], is_batch: bool = False) -> Task[Any, ..., Any]:
+    return Task(name, task.function, is_batch=is_batch)
 
 
 def _found_at(function: Callable[..., Any]) -> Any:

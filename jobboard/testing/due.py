@@ -14,6 +14,7 @@ from typing import Any
 from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard, client_of, lend
 from jobboard.conductor import Handlers
+from jobboard.conductor.batches import Batch
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, Suspended, outcome_of_call
@@ -46,6 +47,8 @@ def run_due(
     moved on to the moment at which the first one wakes. Jobs that wait for a signal stay on the board: send it, or move
     the clock past the time limit, and call this again.
 
+    A batch handler gets what can be claimed of its name at once, and a job of it that fails raises a ``RuntimeError``.
+
     :param board: connected; in memory, or on any other store.
     :param names: run only jobs of these names; None: of all that have a handler.
     :param limit: how many jobs may run.
@@ -59,13 +62,16 @@ def run_due(
     wanted = handlers.names if asked is None else handlers.names & asked
     ran: list[Job] = []
     while len(ran) < count:
-        jobs = board.claim_next(runner.who, wanted, 1, math.inf) if wanted else []
+        jobs = runner.claim(wanted)
         if not jobs and runner.walk_through_sleep():
             continue
         if not jobs:
             return ran
         ran += jobs
-        runner.run(jobs[0])
+        if handlers[jobs[0].name].batch is None:
+            runner.run(jobs[0])
+        else:
+            runner.run_batch(jobs)
     if any(board.wait(0, wanted)):
         raise AssertionError(f"{limit} jobs ran, and more can be claimed; does a handler post its own job again?")
     return ran
@@ -145,13 +151,43 @@ class _Runner:
             self._board.claim(claimed, self.who, math.inf)
         except (NotFound, UnclaimableJob):
             return
-        self.run(claimed)
+        if self._handlers[job.name].batch is None:
+            self.run(claimed)
+        else:
+            self.run_batch([claimed])
+
+    def claim(self, names: frozenset[str]) -> list[Job]:
+        """Claim the next job of these names; if its handler is for batches, also others of its name."""
+        jobs = self._board.claim_next(self.who, names, 1, math.inf) if names else []
+        batch = self._handlers[jobs[0].name].batch if jobs else None
+        if batch is not None and batch.size > 1:
+            jobs += self._board.claim_next(self.who, {jobs[0].name}, batch.size - 1, math.inf)
+        return jobs
 
     def run(self, job: Job) -> None:
         """Call the handler, end the claim, and raise what the handler raised, unless that is no failure."""
-        execution = Execution(job, self._handlers[job.name], math.inf, self)
         raised: list[BaseException] = []
+        execution = Execution(job, self._handlers[job.name], math.inf, self)
         self._decide(execution, _outcome_of(execution, raised))
+        self._end(execution, raised)
+
+    def run_batch(self, jobs: list[Job]) -> None:
+        """Call a batch handler, and likewise."""
+        executions = [Execution(job, self._handlers[job.name], math.inf, self) for job in jobs]
+        batch = Batch(executions[0], len(executions), lambda batch: None)
+        executions[0].batch = batch
+        for execution in executions[1:]:
+            batch.join(execution)
+        outcomes = list(batch.outcomes(_outcome_of(executions[0], [])))
+        for execution, outcome in outcomes:
+            self._decide(execution, outcome)
+            self._ends.end(execution)
+        for execution, _ in outcomes:
+            if isinstance(execution.outcome, Failed):
+                raise RuntimeError(f"job {execution.job.name!r}: {execution.outcome.reason}")
+
+    def _end(self, execution: Execution, raised: list[BaseException]) -> None:
+        job = execution.job
         self._ends.end(execution)
         # The size of a result is known only here.
         outcome = execution.outcome

@@ -53,7 +53,9 @@ class AsyncioExecutor(Executor):
             self._threads.submit([execution for execution in executions if not execution.handler.is_async])
 
     def request_cancel(self, execution: Execution) -> None:
-        self._loop_of(execution).cancel(execution)
+        # A batch goes on for its other jobs.
+        if execution.batch is None:
+            self._loop_of(execution).cancel(execution)
 
     def interrupt(self, execution: Execution) -> None:
         self._loop_of(execution).cancel(execution)

@@ -116,7 +116,7 @@ class ProcessExecutor(Executor):
         self._queue.put(executions)
 
     def request_cancel(self, execution: Execution) -> None:
-        worker = self._worker_of(execution)
+        worker = self._worker_of(execution.leader)
         if worker is not None:
             # In a thread, since the pipe may be full, and the caller is the thread that renews the claims.
             threading.Thread(target=worker.request_cancel, args=(execution,), daemon=True).start()

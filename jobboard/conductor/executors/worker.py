@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 
 from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.board import JobBoard
-from jobboard.conductor.calling import FreshContexts, call_of
+from jobboard.conductor.batch_calling import BatchCall, BatchJob
+from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
 from jobboard.conductor.running_job import RunningJob
@@ -57,31 +58,37 @@ class Worker:
     def __init__(self, pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
         self._pipe = pipe
         self._identity = _identity(pipe)
-        self._calls = {task.name: call_of(task.name, task.function) for task in tasks}
+        self._calls = {task.name: task.call for task in tasks}
         self._contexts = FreshContexts()
-        self._queue: queue.SimpleQueue[WorkerExecution | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[WorkerExecution] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._asking = threading.Lock()
-        self._current: WorkerExecution | None = None
+        #: Those that the call serves which runs now: one, or the jobs of a batch.
+        self._current: list[WorkerExecution] = []
         # A child that a handler forks must close the pipe, or the conductor does not see that the worker died.
         os.register_at_fork(after_in_child=pipe.close)
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="jobboard-listen", daemon=True).start()
         self._send(0, "ready", None)
-        while (execution := self._queue.get()) is not None:
-            self._send(execution.number, "began", None)
-            outcome = self._contexts.new().run(self._outcome_of, execution)
+        while (executions := self._queue.get()) is not None:
+            number = executions[0].number
+            self._send(number, "began", None)
+            outcome = self._contexts.new().run(self._outcome_of, executions)
             with self._sending:
                 # From here on, threads that the handler left running can send nothing for it.
-                self._current = None
-            self._send(execution.number, "finished", outcome)
+                self._current = []
+            self._send(number, "finished", outcome)
 
-    def _outcome_of(self, execution: WorkerExecution) -> Outcome:
-        current_converter.set(execution.converter)
-        handler, job = self._calls[execution.job.name], RunningJob(execution.job, execution)
-        return outcome_of_call(partial(call_handler, handler, job))
+    def _outcome_of(self, executions: list[WorkerExecution]) -> Outcome:
+        first = executions[0]
+        current_converter.set(first.converter)
+        handler = self._calls[first.job.name]
+        if isinstance(handler, BatchCall):
+            jobs = [BatchJob(execution.job, execution) for execution in executions]
+            return outcome_of_call(partial(call_handler, lambda _: handler(jobs), jobs[0]))
+        return outcome_of_call(partial(call_handler, handler, RunningJob(first.job, first)))
 
     def _listen(self) -> None:
         try:
@@ -95,27 +102,27 @@ class Worker:
 
     def _listen_until_told_to_leave(self) -> None:
         while True:
-            number, verb, content = self._pipe.recv()
+            number, index, verb, content = self._pipe.recv()
             if verb == "run":
-                self._current = WorkerExecution(number, content, self)
+                self._current = [WorkerExecution(number, at, one, self) for at, one in enumerate(content)]
                 self._queue.put(self._current)
             elif verb == "answer":
                 self._answers.put(content)
-            elif verb == "cancelled" and (execution := self._current) is not None and execution.number == number:
-                execution.cancelled = True
+            elif verb == "cancelled" and (current := self._current) and current[0].number == number:
+                current[index].cancelled = True
             elif verb == "leave":
                 self._queue.put(None)
                 return
 
     def _send(self, number: int, verb: str, content: Any) -> None:
         with self._sending:
-            self._write(number, verb, content)
+            self._write(number, 0, verb, content)
 
-    def _write(self, number: int, verb: str, content: Any) -> None:
+    def _write(self, number: int, index: int, verb: str, content: Any) -> None:
         if _identity(self._pipe) != self._identity:
             # A handler has closed it, and its file descriptor may be another file by now.
             _end_at_once()
-        self._pipe.send((number, verb, content))
+        self._pipe.send((number, index, verb, content))
 
     def send_for(self, execution: WorkerExecution, verb: str, content: Any) -> None:
         """Send a message for an execution.
@@ -123,11 +130,11 @@ class Worker:
         :raises ClaimLost: the execution has ended.
         """
         with self._sending:
-            if self._current is not execution:
+            if execution not in self._current:
                 raise ClaimLost(
                     f"job {execution.job.uuid} has ended here; what its handler left running can't act for it"
                 )
-            self._write(execution.number, verb, content)
+            self._write(execution.number, execution.index, verb, content)
 
     def ask_for(self, execution: WorkerExecution, verb: str, content: Any) -> Any:
         # One request at a time, or one thread of a handler would get the answer to another.
@@ -146,8 +153,9 @@ class WorkerExecution:
     lost = False
     cancelled = False
 
-    def __init__(self, number: int, snapshot: JobSnapshot, worker: Worker) -> None:
-        self.number = number
+    def __init__(self, number: int, index: int, snapshot: JobSnapshot, worker: Worker) -> None:
+        #: The number of the call that serves it, and its own among those that the call serves.
+        self.number, self.index = number, index
         self.job = snapshot
         self.converter = snapshot.converter
         self._worker = worker

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
-from jobboard.conductor.outcome import Failed, Outcome
+from jobboard.conductor.outcome import Batched, Failed, Outcome
 from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
@@ -50,6 +50,8 @@ class WorkerProcess:
         # Held while something is done to the current execution, so that it is not done to the next one.
         self._current_lock = threading.Lock()
         self._execution: Execution | None = None
+        #: What runs with it, and itself.
+        self._executions: list[Execution] = []
         self._number = 0
         self._killed = False
 
@@ -65,7 +67,7 @@ class WorkerProcess:
     def wait_until_ready(self, timeout: float) -> bool:
         """Block until the worker has imported all handlers; False if it died first, or after ``timeout`` seconds."""
         try:
-            return self._pipe.poll(timeout) and self._pipe.recv()[1] == "ready"
+            return self._pipe.poll(timeout) and self._pipe.recv()[2] == "ready"
         except (EOFError, OSError):
             return False
 
@@ -77,10 +79,14 @@ class WorkerProcess:
             self._execution = execution
             self._number += 1
         try:
-            self._send("run", execution.snapshot)
+            self._executions = [execution] if execution.batch is None else execution.batch.begin()
+            if not self._executions:
+                return Batched(())
+            self._send("run", [each.snapshot for each in self._executions])
             # A cancel that came before the worker had the execution did not reach it.
-            if execution.cancelled:
-                self._send("cancelled", None)
+            for index, each in enumerate(self._executions):
+                if each.cancelled:
+                    self._send("cancelled", None, index)
             return self._answer_until_finished(execution)
         except (EOFError, OSError):
             self.kill()
@@ -97,7 +103,7 @@ class WorkerProcess:
 
     def _answer_until_finished(self, execution: Execution) -> Outcome:
         while True:
-            number, verb, content = self._receive()
+            number, index, verb, content = self._receive()
             if number != self._number:
                 # It is "ready", or comes from what an earlier execution left running.
                 continue
@@ -105,26 +111,28 @@ class WorkerProcess:
                 outcome: Outcome = content
                 return outcome
             if verb == "began":
-                execution.begin()
+                for each in self._executions:
+                    each.begin()
             elif verb == "report":
-                execution.report(content)
+                self._executions[index].report(content)
             else:
-                self._send("answer", _answer(execution, verb, content))
+                self._send("answer", _answer(self._executions[index], verb, content))
 
-    def _receive(self) -> tuple[int, str, Any]:
+    def _receive(self) -> tuple[int, int, str, Any]:
         # A dead worker need not end the pipe: a process that it forked in C may keep its other end open.
         while not self._pipe.poll(_ALIVE_POLL):
             if not self._process.is_alive() and not self._pipe.poll(0):
                 raise EOFError
-        message: tuple[int, str, Any] = self._pipe.recv()
+        message: tuple[int, int, str, Any] = self._pipe.recv()
         return message
 
     def request_cancel(self, execution: Execution) -> None:
         """Tell the handler of it if the execution still runs here; may block while the pipe is full."""
         with self._sending:
-            if self._execution is execution:
+            if self._execution is execution.leader and execution in self._executions:
+                index = self._executions.index(execution)
                 try:
-                    self._pipe.send((self._number, "cancelled", None))
+                    self._pipe.send((self._number, index, "cancelled", None))
                 except OSError:
                     pass
 
@@ -190,9 +198,9 @@ class WorkerProcess:
         except ValueError:
             return f"killed by signal {-code}"
 
-    def _send(self, verb: str, content: Any) -> None:
+    def _send(self, verb: str, content: Any, index: int = 0) -> None:
         with self._sending:
-            self._pipe.send((self._number, verb, content))
+            self._pipe.send((self._number, index, verb, content))
 
 
 def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
