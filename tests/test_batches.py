@@ -63,7 +63,7 @@ def test_the_first_job_waits_for_others_until_the_batch_is_full(board: JobBoard,
 def test_a_batch_takes_one_slot_and_few_requests() -> None:
     handlers, sizes, is_inside, goes_on = Handlers(), list[int](), threading.Event(), threading.Event()
 
-    @handlers.batch("index", size=100, wait=0)
+    @handlers.batch("index", size=100, wait=30)
     def index(jobs: list[BatchJob]) -> None:
         sizes.append(len(jobs))
         is_inside.set()

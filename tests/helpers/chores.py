@@ -155,7 +155,7 @@ def leave_a_thread_behind(job: RunningJob) -> None:
     worker = job._context._worker  # type: ignore[attr-defined]
 
     def act() -> None:
-        while worker._current is None or worker._current is job._context:
+        while not worker._current or job._context in worker._current:
             time.sleep(0.005)
         try:
             job.checkpoint_state("of a job that is over")
