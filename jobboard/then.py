@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,10 @@ def fixed(postings: Iterable[Posting], plain: Callable[[Any], Any]) -> tuple[Pos
     :raises InvalidPosting: details can't be stored, or a posting waits for one that is not among them.
     """
     batch = list(postings)
-    uuids = {id(posting): new_uuid() if posting.uuid is None else check_uuid(posting.uuid) for posting in batch}
+    own = [new_uuid() if posting.uuid is None else check_uuid(posting.uuid) for posting in batch]
+    uuids = defaultdict[int, list[str]](list)
+    for posting, uuid in zip(batch, own, strict=True):
+        uuids[id(posting)].append(uuid)
 
     def named(what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[Posting | JobOrUuid] | None:
         return None if jobs is None else [uuid_of(what, job) for job in jobs]
@@ -56,18 +60,20 @@ def fixed(postings: Iterable[Posting], plain: Callable[[Any], Any]) -> tuple[Pos
             return job.uuid
         if not isinstance(job, Posting):
             return check_uuid(job)
-        if id(job) not in uuids:
-            raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted", path=what)
-        return uuids[id(job)]
+        found = uuids.get(id(job), [])
+        if len(found) != 1:
+            times = f"is posted {len(found)} times" if found else "is not among what is posted"
+            raise InvalidPosting(f"{what} names {job!r}, which {times}", path=what)
+        return found[0]
 
     return tuple(
         replace(
             _plain(posting, plain),
-            uuid=uuids[id(posting)],
+            uuid=uuid,
             after=named("after", posting.after),
             before=named("before", posting.before),
         )
-        for posting in batch
+        for posting, uuid in zip(batch, own, strict=True)
     )
 
 

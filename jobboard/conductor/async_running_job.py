@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.steps import inside_step, is_inside_step
+from jobboard.family import Parent
 from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.types import Seconds
@@ -79,6 +80,12 @@ class AsyncRunningJob(JobFacts):
         from jobboard.aio.board import AsyncJobBoard
 
         return AsyncJobBoard.of(self._job.board)
+
+    async def parents(self) -> AsyncIterator[Parent]:
+        """Iterate over the jobs that this one has waited for, as :meth:`RunningJob.parents` does."""
+        job = await self.board.get(self._job.uuid)
+        async for parent in job.parents():
+            yield parent
 
     def checkpoint_state(self, state: Any) -> Awaitable[None]:
         """Write a checkpoint, as :meth:`RunningJob.checkpoint_state` does."""

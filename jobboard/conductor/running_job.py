@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
 from jobboard.conductor.outcome import fixed_postings
 from jobboard.conductor.steps import StepContext, Steps
+from jobboard.family import Parent
 from jobboard.job import Posting, check_not_elsewhere
 from jobboard.logbook import LogBook
 from jobboard.then import check_postings
@@ -88,6 +89,13 @@ class RunningJob(JobFacts):
         """
         self._context.checkpoint(state)
         self._checkpoint = state
+
+    def parents(self) -> Iterator[Parent]:
+        """Iterate over the jobs that this one has waited for, with their results; as :meth:`Job.parents` does.
+
+        :raises RuntimeError: in a worker process, which has no board.
+        """
+        return self.board.get(self.uuid).parents()
 
     def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function once for this job, however often its handler runs: later runs get what it returned.
