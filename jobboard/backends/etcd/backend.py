@@ -13,6 +13,7 @@ from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.books import Books
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_store import EdgeStore
 from jobboard.backends.etcd.ends import Ends
 from jobboard.backends.etcd.exchanges import Exchanges
 from jobboard.backends.etcd.expiry import Expiry, LostLeases
@@ -27,12 +28,13 @@ from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
 from jobboard.backends.etcd.participants import Participants
-from jobboard.backends.etcd.posting import MAX_POSTINGS, Posting
+from jobboard.backends.etcd.posting import LARGEST_GRAPH, MAX_POSTINGS, Posting
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.reading import Reading
 from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.schedules import Schedules
+from jobboard.backends.etcd.steps import Steps
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
 from jobboard.backends.findings import Migration
@@ -61,6 +63,8 @@ class EtcdBackend(Backend):
         largest_batch=MAX_POSTINGS,
         largest_step=50,
         ties=True,
+        edges=True,
+        largest_graph=LARGEST_GRAPH,
     )
     options = OPTIONS
 
@@ -97,6 +101,8 @@ class EtcdBackend(Backend):
         change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules, ends, resolver)
         reading = Reading(connection, reader, expiry, self._queue)
         self.jobs = join_jobs(posting, self._claiming, JobChanges(change), reading)
+        self.edges = EdgeStore(connection, expiry, writer, batches, resolver)
+        self.steps = Steps(connection, expiry, writer, change)
         self.schedules = Schedules(connection, posting, batches)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)

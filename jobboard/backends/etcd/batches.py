@@ -182,7 +182,7 @@ class Batches:
             tied[ending.lane] = {ending.new.uuid: Member(ending.job, ending.new, ending.told)}
         for step in steps:
             row, lane = step.row, step.row.lane
-            if step.told and lane is not None:
+            if step.told and lane is not None and (step.before is not None or row.joined_lane is not None):
                 of_lane = tied.setdefault(lane, {})
                 earlier = of_lane.get(row.uuid)
                 before = step.before if earlier is None else earlier.job

@@ -19,13 +19,13 @@ GRACE = 0.5
 LETTERS = {Outcome.DONE: b"d", Outcome.FAILED: b"f", Outcome.GONE: b"g", Outcome.OPEN: b"o"}
 
 #: The letters of graphs that are not complete yet, and of those that are, or were given up.
-_OPEN_GRAPH, _ENDED_GRAPH = b"w", b"x"
+OPEN_GRAPH, ENDED_GRAPH = b"w", b"x"
 
 
 def letter_of(parent: str, outcome: Outcome) -> bytes:
     """Return the letter of an edge in its key."""
     if is_graph(parent):
-        return _OPEN_GRAPH if outcome is Outcome.OPEN else _ENDED_GRAPH
+        return OPEN_GRAPH if outcome is Outcome.OPEN else ENDED_GRAPH
     return LETTERS[outcome]
 
 
@@ -69,7 +69,7 @@ def child_edge(keys: Keys, kv: KeyValue) -> EdgeRow:
 def reads_of_ended(keys: Keys, child: str, count: int) -> list[Op]:
     """Read up to ``count`` parents of each kind that tells what becomes of a child; :func:`ended_in` reads that."""
     prefix = keys.edges_of(child)
-    end = prefix + _OPEN_GRAPH + b"0"
+    end = prefix + OPEN_GRAPH + b"0"
     kinds = [scan_prefix(prefix + LETTERS[kind] + b"/", count, keys_only=True) for kind in _HINDERING]
     return [scan(prefix + LETTERS[Outcome.OPEN] + b"/", end, count, keys_only=True), *kinds]
 

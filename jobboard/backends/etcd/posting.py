@@ -15,9 +15,11 @@ from jobboard.backends.rows import NewJob, Posted
 #: How many postings one transaction holds at most, because of their comparisons.
 MAX_POSTINGS = 50
 
-#: The same for postings with lanes, since each may lead to comparisons of its lane and of the job that is admitted; and
-#: the number of jobs and edges in a part of a graph.
-MAX_TIED = 20
+#: The same for postings with lanes, since each may lead to comparisons of its lane and of the job that is admitted.
+_MAX_TIED = 20
+
+#: How many jobs and edges a part of a graph has.
+LARGEST_GRAPH = 40
 
 
 class Posting:
@@ -78,10 +80,10 @@ class Posting:
 def _parts_of(rows: Sequence[NewJob]) -> list[list[NewJob]]:
     """Cut a batch into parts, each small enough for one transaction."""
     parts: list[list[NewJob]] = []
-    size, is_graph = MAX_BYTES, needs_look(rows)
+    size = MAX_BYTES
     for new in rows:
         size += len(new.body) + 1000
-        most = MAX_POSTINGS if new.ties is None or is_graph else MAX_TIED
+        most = MAX_POSTINGS if new.ties is None or new.ties.lane is None or new.graph is not None else _MAX_TIED
         if size > MAX_BYTES or len(parts[-1]) >= most:
             parts.append([])
             size = len(new.body) + 1000

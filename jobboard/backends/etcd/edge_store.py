@@ -1,0 +1,156 @@
+"""The edges' primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jobboard.backends import edge_store, edges
+from jobboard.backends.changes import BLOCKED, DELAYED
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome, is_graph, parent_of_graph
+from jobboard.backends.edges import Ended
+from jobboard.backends.etcd.batches import Batches
+from jobboard.backends.etcd.changes import Change, change_of
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_records import (
+    LETTERS,
+    OPEN_GRAPH,
+    Mark,
+    child_edge,
+    edge_of,
+    edge_ops,
+    ended_of,
+    mark_of,
+    parents_in,
+    reads_of_ended,
+)
+from jobboard.backends.etcd.expiry import Expiry
+from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.keys import behind
+from jobboard.backends.etcd.layout import VersionedJob
+from jobboard.backends.etcd.planning import Existing
+from jobboard.backends.etcd.resolving import Resolver
+from jobboard.backends.etcd.txn import Txn, after, count_prefix, get, put, scan
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
+from jobboard.backends.outcomes import edge_to
+from jobboard.backends.rows import Verdict
+from jobboard.backends.transition import Resolve
+from jobboard.states import LIVE, JobState
+
+
+class EdgeStore(edge_store.EdgeStore):
+    """Each edge has a key by its child and outcome, which holds the parent's result, and one by its parent."""
+
+    def __init__(
+        self, connection: Connection, expiry: Expiry, writer: JobWriter, batches: Batches, resolver: Resolver
+    ) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._expiry, self._writer, self._batches, self._resolver = expiry, writer, batches, resolver
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+        deadline = Deadline(CHANGE_TIMEOUT)
+        while True:
+            outcome = self._link(child, list(dict.fromkeys(parents)))
+            if outcome is not None:
+                return outcome
+            deadline.check(f"job {child} or its parents change all the time")
+
+    def _link(self, child: str, parents: Sequence[str]) -> LinkOutcome | None:
+        """Link a job and its parents; None, and nothing is done, if they have changed meanwhile."""
+        keys = self._keys
+        job, *found = self._expiry.read([child, *parents])
+        known = {
+            parent: one
+            for parent, one in zip(parents, found, strict=True)
+            if one is not None and one.row.uuid == parent
+        }
+        if job is None or job.row.uuid != child or len(known) < len(parents):
+            return LinkOutcome.MISSING
+        reads = [get(keys.child(parent, child), keys_only=True) for parent in parents]
+        linked = self._connection.read([*reads, *reads_of_ended(keys, child, 1)])
+        missing = [parent for parent, there in zip(parents, linked, strict=False) if there.first is None]
+        if not missing:
+            return LinkOutcome.REPEATED
+        row = job.row.seen()
+        if row.state not in (BLOCKED, DELAYED) or row.ties is None or not row.ties.has_parents:
+            return LinkOutcome.STARTED
+        new = [edge_to(child, known[parent].row) for parent in missing]
+        standing = [next(iter(parents_in(part)), None) for part in linked[len(parents) :]]
+        return self._write_link(job, new, standing, [known[parent] for parent in missing])
+
+    def _write_link(
+        self, job: VersionedJob, new: Sequence[EdgeRow], standing: Sequence[str | None], parents: Sequence[VersionedJob]
+    ) -> LinkOutcome | None:
+        keys, row, now = self._keys, job.row.seen(), self._connection.now()
+        existing = Existing(True, parents={parent.row.uuid: parent for parent in parents})
+        if not self._batches.flag([one for one in parents if one.row.state in (*LIVE, JobState.TRASHED)], existing):
+            return None
+        added = ended_of(new)
+        open_, failed, gone = standing
+        transition = edges.settle(row, Ended(open_ or added.open, failed or added.failed, gone or added.gone), now)
+        # The record is rewritten in any case: who lets the job run meanwhile decides anew.
+        touched = put(job.record, job.row.packed())
+        change = Change(job, replace(job.row), [], ops=(touched,))
+        if transition is not None:
+            change = change_of(job, row, transition)
+        change.compares = tuple(self._batches.compares_of_parents(existing, new))
+        change.ops = (*change.ops, *(op for edge in new for op in edge_ops(keys, edge)))
+        if change.posts:
+            is_done = self._batches.write(change) is True
+        else:
+            is_done = self._writer.apply([change]) == [True]
+        self._resolver.after([change] if is_done else [])
+        return LinkOutcome.DONE if is_done else None
+
+    def seal(self, graph: str) -> Verdict:
+        deadline, parent = Deadline(CHANGE_TIMEOUT), parent_of_graph(graph)
+        while True:
+            verdict, mark = self._batches.sealing(graph)
+            if verdict is not Verdict.DONE or mark is None or self._turn(mark, Outcome.DONE):
+                self._resolver.after([], [] if mark is None else [parent])
+                return verdict
+            deadline.check(f"the graph {graph} changes all the time")
+
+    def drop(self, graph: str) -> None:
+        deadline, parent = Deadline(CHANGE_TIMEOUT), parent_of_graph(graph)
+        while True:
+            mark = mark_of(parent, self._connection.read([get(self._keys.mark(parent))])[0].first)
+            if mark is None or mark.step.outcome is Outcome.DONE:
+                return
+            if self._turn(mark, Outcome.GONE):
+                self._resolver.after([], [parent])
+                return
+            deadline.check(f"the graph {graph} changes all the time")
+
+    def _turn(self, before: Mark, outcome: Outcome) -> bool:
+        """Let a mark be due now, if it is as it was read."""
+        mark = Mark(Resolve(before.step.parent, outcome), self._connection.now())
+        return self._connection.send(Txn([before.unchanged(self._keys)], mark.ops(self._keys, before))).succeeded
+
+    def resolve(self, parents: Sequence[str]) -> list[str]:
+        rest = self._resolver.resolve(parents)
+        return [parent for parent in parents if parent in rest]
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
+        prefix = self._keys.edges_of(child)
+        (found,) = self._expiry.read_board([scan(behind(cursor, prefix), prefix + OPEN_GRAPH, size)])
+        rows = [edge for kv in found.kvs if (edge := edge_of(self._keys, kv)) is not None]
+        return EdgePage(rows, found.kvs[-1].key if found.more else None)
+
+    def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        prefix = self._keys.children_of(parent)
+        if is_graph(parent):
+            return EdgePage([], None)
+        (found,) = self._expiry.read_board([scan(behind(cursor, prefix), after(prefix), size)])
+        return EdgePage([child_edge(self._keys, kv) for kv in found.kvs], found.kvs[-1].key if found.more else None)
+
+    def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
+        kinds = (Outcome.OPEN, Outcome.DONE, Outcome.FAILED, Outcome.GONE)
+        ops = [count_prefix(self._keys.edges_of(child) + LETTERS[kind] + b"/") for child in children for kind in kinds]
+        totals = [found.total for found in self._expiry.read_board(ops)] if ops else []
+        return [EdgeCounts(*totals[at * 4 : at * 4 + 4]) for at in range(len(children))]

@@ -1,0 +1,98 @@
+"""Steps of durable handlers, and signals."""
+
+from __future__ import annotations
+
+from jobboard.backends import waiting
+from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
+from jobboard.backends.etcd.changes import change_of
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.expiry import Expiry
+from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
+from jobboard.backends.etcd.stored import readable_claim
+from jobboard.backends.etcd.txn import KeyValue, Txn, absent, after, created_at, get, put, scan, scan_prefix
+from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, TEXT_OR_NONE, items_of, pack
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
+from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
+from jobboard.backends.step_store import StepStore
+
+
+class Steps(StepStore):
+    """Each step, and each signal, has a key of its own."""
+
+    def __init__(self, connection: Connection, expiry: Expiry, writer: JobWriter, jobs: ReadModifyWrite) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._expiry, self._writer, self._jobs = expiry, writer, jobs
+
+    def save(self, fence: Fence, step: StepRow) -> ClaimAnswer:
+        deadline, keys = Deadline(CHANGE_TIMEOUT), self._keys
+        while True:
+            job = self._jobs.under_fence(fence)
+            if job is None:
+                return self._lost(fence)
+            place = keys.claim(job.order)
+            # The claim is rewritten while it is extended, but it is the same since it was made.
+            compares = [created_at(place, fence.token), *job.still_held(keys)]
+            ops = [put(keys.step(fence.uuid, step.number), pack([step.name, step.result, self._connection.now()]))]
+            if step.number == 0:
+                ops.append(put(keys.kept_of(fence.uuid), b""))
+            result = self._connection.send(Txn(compares, [get(place), *ops]))
+            if result.succeeded:
+                found = next(result.found()).first
+                claim = None if found is None else readable_claim(found.value)
+                return Verdict.CANCEL_ASKED if claim is not None and claim.cancel_asked else Verdict.DONE
+            self._jobs.forget_claim(fence.uuid)
+            deadline.check(f"job {fence.uuid} changes all the time")
+
+    def _lost(self, fence: Fence) -> ClaimAnswer:
+        (job,) = self._expiry.read([fence.uuid])
+        if job is None or job.row.uuid != fence.uuid:
+            return Verdict.LOST
+        row = job.row.seen()
+        return Lost(row.state, row.claimed_by)
+
+    def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
+        keys = self._keys
+        (found,) = self._connection.read([scan(keys.step(uuid, first), after(keys.steps_of(uuid)), size)])
+        return [step for kv in found.kvs if (step := _step_of(kv)) is not None]
+
+    def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
+        deadline, place = Deadline(CHANGE_TIMEOUT), self._keys.signal(uuid, name)
+        while True:
+            (job,) = self._expiry.read([uuid])
+            sent = self._connection.read([get(place, keys_only=True)])[0].first
+            if sent is not None:
+                return SignalOutcome.REPEATED
+            now = self._connection.now()
+            row = None if job is None or job.row.uuid != uuid else job.row.seen()
+            change = waiting.signal(row, name, by, now)
+            if job is None or row is None or not change.told:
+                return change.answer
+            write = change_of(job, row, change)
+            write.compares = (absent(place),)
+            write.ops = (put(place, pack([value, now, by])), put(self._keys.kept_of(uuid), b""))
+            if self._writer.apply([write]) == [True]:
+                return change.answer
+            deadline.check(f"job {uuid} changes all the time")
+
+    def signals(self, uuid: str) -> list[SignalRow]:
+        (found,) = self._connection.read([scan_prefix(self._keys.signals_of(uuid))])
+        return [signal for kv in found.kvs if (signal := _signal_of(kv)) is not None]
+
+
+def _step_of(kv: KeyValue) -> StepRow | None:
+    try:
+        (name, result, at), _ = items_of(kv.value, (TEXT, BYTES, NUMBER))
+        return StepRow(int(kv.last_part), name, result, at)
+    except ValueError:
+        return None
+
+
+def _signal_of(kv: KeyValue) -> SignalRow | None:
+    try:
+        (value, at, _), _ = items_of(kv.value, (BYTES, NUMBER, TEXT_OR_NONE))
+    except ValueError:
+        return None
+    return SignalRow(decoded(kv.last_part), value, at)
