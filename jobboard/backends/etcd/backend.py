@@ -24,6 +24,7 @@ from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.lanes import Lanes
 from jobboard.backends.etcd.leases import Leases
+from jobboard.backends.etcd.leftovers import Leftovers
 from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.maintenance import Maintenance
 from jobboard.backends.etcd.options import OPTIONS, Settings
@@ -90,20 +91,21 @@ class EtcdBackend(Backend):
         self.entities = participants = Participants(connection)
         self.limits = limits = Limits(connection, reader, expiry, writer, rules)
         audit = Audit(connection, reader, expiry, limits)
-        self.maintenance = Maintenance(connection, participants, audit, limits)
         posting = Posting(connection, batches, expiry)
         arrivals = Arrivals()
         exchanges = Exchanges(connection, self._queue, lanes, rules, writer)
         self._claiming = Claiming(
             connection, self._queue, arrivals, exchanges, reader, writer, expiry, self._leases, self._lost_leases
         )
-        ends = Ends(writer, posting, batches, resolver)
+        leftovers = Leftovers(connection)
+        ends = Ends(writer, posting, batches, resolver, leftovers)
         change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules, ends, resolver)
         reading = Reading(connection, reader, expiry, self._queue)
         self.jobs = join_jobs(posting, self._claiming, JobChanges(change), reading)
         self.edges = EdgeStore(connection, expiry, writer, batches, resolver)
         self.steps = Steps(connection, expiry, writer, change)
         self.schedules = Schedules(connection, posting, batches)
+        self.maintenance = Maintenance(connection, participants, audit, limits, leftovers)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)
 

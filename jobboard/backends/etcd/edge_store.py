@@ -62,11 +62,7 @@ class EdgeStore(edge_store.EdgeStore):
         """Link a job and its parents; None, and nothing is done, if they have changed meanwhile."""
         keys = self._keys
         job, *found = self._expiry.read([child, *parents])
-        known = {
-            parent: one
-            for parent, one in zip(parents, found, strict=True)
-            if one is not None and one.row.uuid == parent
-        }
+        known = {one.row.uuid: one for one in found if one is not None and one.row.uuid in parents}
         if job is None or job.row.uuid != child or len(known) < len(parents):
             return LinkOutcome.MISSING
         reads = [get(keys.child(parent, child), keys_only=True) for parent in parents]
@@ -98,10 +94,7 @@ class EdgeStore(edge_store.EdgeStore):
             change = change_of(job, row, transition)
         change.compares = tuple(self._batches.compares_of_parents(existing, new))
         change.ops = (*change.ops, *(op for edge in new for op in edge_ops(keys, edge)))
-        if change.posts:
-            is_done = self._batches.write(change) is True
-        else:
-            is_done = self._writer.apply([change]) == [True]
+        is_done = (self._batches.write(change) if change.posts else self._writer.apply([change])[0]) is True
         self._resolver.after([change] if is_done else [])
         return LinkOutcome.DONE if is_done else None
 

@@ -9,6 +9,7 @@ from jobboard.backends.edge_rows import parent_of_graph
 from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import Change
 from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.leftovers import Leftovers
 from jobboard.backends.etcd.planning import Existing, needs_look
 from jobboard.backends.etcd.posting import Posting
 from jobboard.backends.etcd.resolving import Resolver
@@ -23,8 +24,11 @@ Decided = tuple[jobs.Change[StoredJob, Any], Change | None]
 class Ends:
     """What posts nothing is written in one request; what does in one for each."""
 
-    def __init__(self, writer: JobWriter, posting: Posting, batches: Batches, resolver: Resolver) -> None:
-        self._writer, self._posting, self._batches, self._resolver = writer, posting, batches, resolver
+    def __init__(
+        self, writer: JobWriter, posting: Posting, batches: Batches, resolver: Resolver, leftovers: Leftovers
+    ) -> None:
+        self._writer, self._posting, self._batches = writer, posting, batches
+        self._resolver, self._leftovers = resolver, leftovers
 
     def write(self, decided: Sequence[Decided], is_again: bool) -> list[bool | Refused | None]:
         """Return for each what became of it, as :meth:`JobWriter.apply`; Refused: its postings are refused.
@@ -41,9 +45,11 @@ class Ends:
                 results.append(self._end(request, write, is_again))
             else:
                 results.append(next(written))
-        done = [request for request, result in zip(decided, results, strict=True) if result is True]
-        graphs = [parent_of_graph(request.seal) for request, write in done if write is not None and request.seal]
-        self._resolver.after([write for _, write in done if write is not None], graphs)
+        pairs = zip(decided, results, strict=True)
+        done = [(request, write) for (request, write), result in pairs if write is not None and result is True]
+        graphs = [parent_of_graph(request.seal) for request, _ in done if request.seal]
+        self._resolver.after([write for _, write in done], graphs)
+        self._leftovers.after_purge([write.job.row.uuid for _, write in done if _may_leave_edges(write)])
         return results
 
     def _end(self, request: jobs.Change[StoredJob, Any], write: Change, is_again: bool) -> bool | Refused:
@@ -57,6 +63,10 @@ class Ends:
         existing = self._posting.existing(write.posts) if must_look else Existing()
         result = self._batches.write(write, existing, int(is_again), mark)
         return result if isinstance(result, bool) else Refused(tuple(result[: len(request.posts)]))
+
+
+def _may_leave_edges(write: Change) -> bool:
+    return write.new is None and write.job.row.ties is not None
 
 
 def _posts(request: jobs.Change[StoredJob, Any], write: Change) -> bool:

@@ -7,6 +7,7 @@ from jobboard.backends.etcd.audit import Audit
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.leftovers import Leftovers
 from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.participants import Participants
 from jobboard.backends.etcd.txn import KeyValue, Txn, absent, delete, get, kvs_of, present, put, scan_prefix
@@ -22,12 +23,20 @@ from jobboard.validation import moment
 class Maintenance(roles.Maintenance):
     """Pauses are keys: every claim compares that the one of its pause is not there."""
 
-    def __init__(self, connection: Connection, participants: Participants, audit: Audit, limits: Limits) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        participants: Participants,
+        audit: Audit,
+        limits: Limits,
+        leftovers: Leftovers,
+    ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._participants = participants
         self._audit = audit
         self._limits = limits
+        self._leftovers = leftovers
 
     def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
         key, now = self._keys.pause(name), self._connection.now()
@@ -56,7 +65,8 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         sweep(self._limits, self._limits.all())
-        return self._participants.tidy(limit)
+        forgotten = self._participants.tidy(limit)
+        return forgotten + self._leftovers.tidy(max(1, limit - forgotten))
 
     def holders(self) -> list[Holder]:
         return []

@@ -14,6 +14,7 @@ from jobboard.backends.etcd.txn import KeyValue
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.posting_plan import PostingPlan
 from jobboard.backends.rows import NewJob, PostOutcome, Ties
+from jobboard.backends.ties import ties_of
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import HISTORY_LENGTH
 
@@ -97,7 +98,7 @@ class Plan:
         self._new: dict[str, StoredJob] = {}
 
     def _draft(self, new: NewJob) -> StoredJob:
-        ties = lifecycle.ties_of(new, self._now)
+        ties = ties_of(new, self._now)
         return StoredJob(new.uuid, new.name, new.priority, 0, self._now, new.body, new.key, ties=ties)
 
     def _missing(self, new: NewJob, _batch: Collection[str]) -> str | None:
