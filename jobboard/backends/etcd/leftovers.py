@@ -17,7 +17,7 @@ _JOBS_AT_ONCE, _EDGES_AT_ONCE = 500, 50
 
 
 class Leftovers:
-    """A job that has any of these has a key that says so. The records of jobs go by leases, which know nothing of it."""
+    """A job that has any of these has a key that says so; the leases by which records go know nothing of them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -192,18 +192,20 @@ class Resolver:
         unsure = [task.child for task, standing in zip(tasks, standings, strict=True) if not _must_wait(task, standing)]
         jobs = dict(zip(unsure, self._reader.read(unsure), strict=True)) if unsure else {}
         changes, others = list[Change](), list[Txn]()
+        # One moment for all: those that are claimable then keep the order of their postings.
+        now = self._connection.now()
         for task, standing in zip(tasks, standings, strict=True):
             if task.child not in jobs:
                 others.append(self._waiting(task, standing))
                 continue
-            decided = self._decide_on(task, standing, jobs[task.child])
+            decided = self._decide_on(task, standing, jobs[task.child], now)
             if isinstance(decided, Change):
                 changes.append(decided)
             else:
                 others.append(decided)
         return changes, others
 
-    def _decide_on(self, task: _Task, standing: _Standing, job: VersionedJob | None) -> Change | Txn:
+    def _decide_on(self, task: _Task, standing: _Standing, job: VersionedJob | None, now: float) -> Change | Txn:
         if job is None or job.row.uuid != task.child:
             return Txn(self._marks_of(task), self._forgetting(task))
         row = job.row.seen()
@@ -211,7 +213,7 @@ class Resolver:
         if not waits:
             # It may be open again only for those that wait still.
             task.edges = [(mark, before) for mark, before in task.edges if mark.step.outcome is not Outcome.OPEN]
-        transition = edges.settle(row, standing.with_marks(task), self._connection.now())
+        transition = edges.settle(row, standing.with_marks(task), now)
         if transition is not None:
             change = change_of(job, row, transition)
             change.compares, change.ops = tuple(self._marks_of(task)), tuple(self._ops_of(task))
