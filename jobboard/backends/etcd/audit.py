@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_audit import EdgeAudit
 from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
@@ -13,12 +14,11 @@ from jobboard.backends.etcd.lane_rules import limits_in
 from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
 from jobboard.backends.etcd.limits import Limits
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, after, at_revision, delete, get, modified_at, put, scan
+from jobboard.backends.etcd.snapshots import Snapshot
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, delete, get, modified_at, put
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.limits import Rules
-
-_AT_ONCE = 500
 
 #: How often a repair looks at a lane at most.
 _MAX_LOOKS = 10_000
@@ -27,18 +27,23 @@ _MAX_LOOKS = 10_000
 class Audit:
     """Compares the keys of a board with those that its records ask for, all at one revision."""
 
-    def __init__(self, connection: Connection, reader: JobReader, expiry: Expiry, limits: Limits) -> None:
+    def __init__(
+        self, connection: Connection, reader: JobReader, expiry: Expiry, limits: Limits, edges: EdgeAudit
+    ) -> None:
         self._connection = connection
-        self._http = connection.http
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
         self._limits = limits
+        self._edges = edges
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         self._expiry.read_board([])
-        jobs, leases, found = self._everything()
+        snapshot = Snapshot(self._connection)
+        jobs, leases, found = self._everything(snapshot)
         findings, expected = self._timers_of_lanes(found, repair)
+        of_edges, timers = self._edges.audit(snapshot, jobs, found, repair)
+        findings, expected = findings + of_edges, expected | timers
         newer = {job.order for job in jobs if job.row.newer is not None}
         keys = self._keys
         pointers = keys.jobs
@@ -51,6 +56,7 @@ class Audit:
                 content = self._wanted(job)
                 expected.update(content)
                 findings += self._compare(job, content, found, leases[job.record], repair)
+        expected |= self._kept_keys(jobs, found)
         for key, kv in found.items():
             if key not in expected and newer.isdisjoint((*_orders_of(key), kv.value)):
                 repaired = repair and self._drop(kv)
@@ -62,11 +68,17 @@ class Audit:
             *self._books(repair),
         ]
 
+    def _kept_keys(self, jobs: Sequence[VersionedJob], found: Mapping[bytes, KeyValue]) -> set[bytes]:
+        """Return the keys that jobs have kept after their ends, unless others have them by now."""
+        rows = [job.row for job in jobs if not job.row.is_live and job.row.key_until is not None]
+        orders = {self._keys.key(row.name, row.key): row.order for row in rows if row.key is not None}
+        return {key for key, order in orders.items() if key in found and found[key].value == order}
+
     def _books(self, repair: bool) -> list[AuditFinding]:
         """Find entries whose book is not there."""
-        keys, revision, findings = self._keys, self._revision(), list[AuditFinding]()
-        books = {kv.key for kv in self._pages(keys.books, revision, keys_only=True)}
-        for kv in self._pages(keys.entries, revision, keys_only=True):
+        keys, snapshot, findings = self._keys, Snapshot(self._connection), list[AuditFinding]()
+        books = {kv.key for kv in snapshot.pages(keys.books, keys_only=True)}
+        for kv in snapshot.pages(keys.entries, keys_only=True):
             book = keys.books + kv.key[len(keys.entries) :].partition(b"/")[0]
             if book not in books:
                 repaired = repair and self._drop(kv)
@@ -99,7 +111,7 @@ class Audit:
     def _unreadable_limits(self, repair: bool) -> Iterator[AuditFinding]:
         """Find limits that hold for nothing, since they can't be decoded; a repair deletes them."""
         keys = self._keys
-        for kv in self._pages(keys.limits, self._revision()):
+        for kv in Snapshot(self._connection).pages(keys.limits):
             if not limits_in(keys, [kv]):
                 what = " ".join(map(decoded, kv.key[len(keys.limits) :].split(b"/")))
                 yield AuditFinding(None, f"the limit of the {what} can't be decoded", repair and self._drop(kv))
@@ -136,16 +148,15 @@ class Audit:
         parts = sorted({self._kind_of(key) for key in wrong})
         return [AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired)]
 
-    def _everything(self) -> tuple[list[VersionedJob], dict[bytes, int], dict[bytes, KeyValue]]:
+    def _everything(self, snapshot: Snapshot) -> tuple[list[VersionedJob], dict[bytes, int], dict[bytes, KeyValue]]:
         """Read all jobs, the leases of their records, and all other keys of jobs, in pages of one revision."""
         keys = self._keys
         kvs: dict[bytes, KeyValue] = {}
-        revision = self._revision()
         records = (keys.live, keys.done, keys.trashed)
         places = (keys.jobs, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique)
         for prefix in (*records, *places, keys.lanes, keys.guards, keys.running):
-            kvs |= {kv.key: kv for kv in self._pages(prefix, revision)}
-        sessions = keys.leases_of(Found(list(self._pages(keys.sessions, revision)), 0, False))
+            kvs |= {kv.key: kv for kv in snapshot.pages(prefix)}
+        sessions = keys.leases_of(Found(list(snapshot.pages(keys.sessions)), 0, False))
         jobs = [
             self._reader.job_from(kv, kvs.get(keys.claim(kv.last_part)), sessions)
             for kv in kvs.values()
@@ -153,20 +164,6 @@ class Audit:
         ]
         leases = {job.record: kvs.pop(job.record).lease for job in jobs}
         return jobs, leases, kvs
-
-    def _revision(self) -> int:
-        reply = self._http.call("/kv/range", get(self._keys.sequence)["request_range"], changes=False)
-        return int(reply["header"]["revision"])
-
-    def _pages(self, prefix: bytes, revision: int, *, keys_only: bool = False) -> Iterator[KeyValue]:
-        start = prefix
-        while True:
-            op = at_revision(scan(start, after(prefix), _AT_ONCE, keys_only=keys_only), revision)
-            (page,) = self._connection.read([op])
-            yield from page.kvs
-            if not page.more:
-                return
-            start = page.kvs[-1].key + b"\0"
 
     def _repair(self, job: VersionedJob, wrong: list[bytes], content: Content, lease: int) -> bool:
         """Write the wrong keys again, under the lease of the record, so that they are deleted together with it."""

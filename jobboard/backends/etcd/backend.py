@@ -13,6 +13,7 @@ from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.books import Books
 from jobboard.backends.etcd.claiming import Claiming
 from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_audit import EdgeAudit
 from jobboard.backends.etcd.edge_store import EdgeStore
 from jobboard.backends.etcd.ends import Ends
 from jobboard.backends.etcd.exchanges import Exchanges
@@ -90,7 +91,8 @@ class EtcdBackend(Backend):
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
         self.limits = limits = Limits(connection, reader, expiry, writer, rules)
-        audit = Audit(connection, reader, expiry, limits)
+        edge_audit = EdgeAudit(connection, writer, batches, resolver)
+        audit = Audit(connection, reader, expiry, limits, edge_audit)
         posting = Posting(connection, batches, expiry)
         arrivals = Arrivals()
         exchanges = Exchanges(connection, self._queue, lanes, rules, writer)

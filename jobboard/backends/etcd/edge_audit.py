@@ -1,0 +1,204 @@
+"""Audits edges, marks, steps and signals: finds what contradicts the jobs, and repairs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobboard.backends import edges
+from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
+from jobboard.backends.etcd.batches import Batches
+from jobboard.backends.etcd.changes import change_of
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.edge_records import Mark, child_edge, edge_ops, ended_of, letter_of, mark_of
+from jobboard.backends.etcd.job_writer import JobWriter
+from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.layout import VersionedJob
+from jobboard.backends.etcd.planning import Existing
+from jobboard.backends.etcd.resolving import Resolver
+from jobboard.backends.etcd.snapshots import Snapshot
+from jobboard.backends.etcd.txn import KeyValue, Op, Txn, delete, modified_at, put
+from jobboard.backends.findings import AuditFinding
+from jobboard.backends.outcomes import edge_to, outcome_of
+from jobboard.backends.transition import Resolve
+
+#: How many rounds a repair lets a mark be worked off at most.
+_MAX_ROUNDS = 10_000
+
+#: What is wrong, with which job, and what mends it.
+_Problem = tuple[str | None, str, Callable[[], bool]]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is stored at one revision: pairs of (child, parent) by both of their keys, and marks by parents."""
+
+    jobs: dict[str, VersionedJob]
+    #: What the key of the parent says, and what the key is.
+    by_parent: dict[tuple[str, str], tuple[EdgeRow, KeyValue]] = field(default_factory=dict)
+    #: The keys of the child, one for each letter that there is.
+    by_child: dict[tuple[str, str], list[KeyValue]] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+
+    def edges_of(self) -> dict[str, list[EdgeRow]]:
+        """Return the edges of each child."""
+        edges: dict[str, list[EdgeRow]] = {}
+        for edge, _ in self.by_parent.values():
+            edges.setdefault(edge.child, []).append(edge)
+        return edges
+
+
+class EdgeAudit:
+    """Compares what is stored of edges with the jobs, all at one revision."""
+
+    def __init__(self, connection: Connection, writer: JobWriter, batches: Batches, resolver: Resolver) -> None:
+        self._connection = connection
+        self._keys = connection.keys
+        self._writer, self._batches, self._resolver = writer, batches, resolver
+
+    def audit(
+        self, snapshot: Snapshot, jobs: Sequence[VersionedJob], others: Mapping[bytes, KeyValue], repair: bool
+    ) -> tuple[list[AuditFinding], set[bytes]]:
+        """Return what was found, and the timers that marks ask for.
+
+        :param others: the other keys of jobs.
+        """
+        found = self._read(snapshot, jobs)
+        timers = {self._keys.due_mark(mark.due, parent) for parent, mark in found.marks.items()}
+        problems = [
+            *self._problems_of_timers(found, others),
+            *self._problems_of_pairs(found),
+            *self._problems_of_parents(found),
+            *self._problems_of_children(found),
+            *self._leftovers(snapshot, found),
+        ]
+        return [AuditFinding(uuid, text, repair and mend()) for uuid, text, mend in problems], timers
+
+    def _read(self, snapshot: Snapshot, jobs: Sequence[VersionedJob]) -> _Found:
+        keys = self._keys
+        found = _Found({job.row.uuid: job for job in jobs})
+        for kv in snapshot.pages(keys.children):
+            edge = child_edge(keys, kv)
+            found.by_parent[edge.child, edge.parent] = edge, kv
+        for kv in snapshot.pages(keys.edges, keys_only=True):
+            child, _, parent = kv.key[len(keys.edges) :].split(b"/")
+            found.by_child.setdefault((decoded(child), decoded(parent)), []).append(kv)
+        for kv in snapshot.pages(keys.marks):
+            parent_of_mark = decoded(kv.last_part)
+            mark = mark_of(parent_of_mark, kv)
+            assert mark is not None
+            found.marks[parent_of_mark] = mark
+        found.kept = {decoded(kv.last_part) for kv in snapshot.pages(keys.kept, keys_only=True)}
+        return found
+
+    # -- problems ------------------------------------------------------------------------------------------------------
+
+    def _problems_of_timers(self, found: _Found, others: Mapping[bytes, KeyValue]) -> Iterator[_Problem]:
+        keys = self._keys
+        for parent, mark in found.marks.items():
+            timer = keys.due_mark(mark.due, parent)
+            if timer not in others:
+                mended = Txn([mark.unchanged(keys)], [put(timer, b"")])
+                yield None, f"the timer of the mark of {parent} is missing", self._sending(mended)
+
+    def _problems_of_pairs(self, found: _Found) -> Iterator[_Problem]:
+        """Find pairs that have one of their two keys only, or keys that say different things."""
+        keys = self._keys
+        for child, parent in found.by_parent.keys() | found.by_child.keys():
+            told, kvs = found.by_parent.get((child, parent)), found.by_child.get((child, parent), [])
+            if told is None:
+                mended = Txn([modified_at(kv.key, kv.modified) for kv in kvs], [delete(kv.key) for kv in kvs])
+                yield child, f"the edge to {parent} is not known by the parent", self._sending(mended)
+                continue
+            edge, kv = told
+            wanted = keys.edge(child, letter_of(parent, edge.outcome), parent)
+            if [one.key for one in kvs] != [wanted]:
+                known = next((one for one in kvs if one.key == wanted), None)
+                ops: list[Op] = [delete(one.key) for one in kvs if one.key != wanted]
+                ops += [] if known else edge_ops(keys, self._edge_now(found, edge))
+                yield (
+                    child,
+                    f"the edge to {parent} is missing or wrong",
+                    self._sending(Txn([modified_at(kv.key, kv.modified)], ops)),
+                )
+
+    def _edge_now(self, found: _Found, edge: EdgeRow) -> EdgeRow:
+        """Return an edge with its parent's result, if that is there still."""
+        parent = found.jobs.get(edge.parent)
+        if parent is None or edge.outcome is not Outcome.DONE:
+            return edge
+        return replace(edge_to(edge.child, parent.row.seen()), outcome=edge.outcome)
+
+    def _problems_of_parents(self, found: _Found) -> Iterator[_Problem]:
+        """Find parents that have ended, or would end, without a mark that says so to their open edges."""
+        parents = dict[str, None]()
+        for edge, _ in found.by_parent.values():
+            if edge.outcome is Outcome.OPEN and edge.parent not in found.marks:
+                parents[edge.parent] = None
+        for parent in parents:
+            job = found.jobs.get(parent)
+            if job is None or not job.row.is_live:
+                text = "its edges say that it has not ended" if job is not None else "it is gone, but holds jobs back"
+                yield (None if is_graph(parent) else parent), f"{text}: {parent}", self._marking(parent, job)
+            elif job.row.newer is None and (job.row.ties is None or not job.row.ties.has_children):
+                yield parent, "its record does not say that it has children", self._flagging(job)
+
+    def _problems_of_children(self, found: _Found) -> Iterator[_Problem]:
+        edges_of = found.edges_of()
+        for uuid, job in found.jobs.items():
+            row = job.row.seen()
+            if row.ties is None or not row.ties.has_parents:
+                continue
+            own = edges_of.get(uuid, [])
+            if any(edge.parent in found.marks or edge.outcome is Outcome.OPEN for edge in own):
+                continue
+            if edges.settle(row, ended_of(own), self._connection.now()) is not None:
+                yield uuid, "it waits for parents, none of which holds it back", self._settling(job, own)
+
+    def _leftovers(self, snapshot: Snapshot, found: _Found) -> Iterator[_Problem]:
+        """Find what belongs to jobs that are gone, or that no sweep would find then."""
+        keys = self._keys
+        owners = dict.fromkeys(child for child, _ in found.by_parent)
+        for prefix in (keys.steps, keys.signals):
+            for kv in snapshot.pages(prefix, keys_only=True):
+                owners[decoded(kv.key[len(prefix) :].partition(b"/")[0])] = None
+        for uuid in owners.keys() - found.kept:
+            what = "no sweep would find its" if uuid in found.jobs else "it is gone, but not its"
+            noted = Txn(then=[put(keys.kept_of(uuid), b"")])
+            yield uuid, f"{what} edges, steps or signals", self._sending(noted)
+
+    # -- repairs -------------------------------------------------------------------------------------------------------
+
+    def _sending(self, txn: Txn) -> Callable[[], bool]:
+        return lambda: self._connection.send(txn).succeeded
+
+    def _marking(self, parent: str, job: VersionedJob | None) -> Callable[[], bool]:
+        step = Resolve(parent, Outcome.GONE)
+        if job is not None:
+            edge = edge_to("", job.row.seen())
+            step = Resolve(parent, outcome_of(job.row.seen()), job.row.name, edge.result, edge.is_cut)
+
+        def mend() -> bool:
+            ops = Mark(step, self._connection.now()).ops(self._keys)
+            if not self._connection.send(Txn([modified_at(self._keys.mark(parent), 0)], ops)).succeeded:
+                return False
+            return any(not self._resolver.resolve([parent]) for _ in range(_MAX_ROUNDS))
+
+        return mend
+
+    def _flagging(self, job: VersionedJob) -> Callable[[], bool]:
+        return lambda: self._batches.flag([job], Existing())
+
+    def _settling(self, job: VersionedJob, own: Sequence[EdgeRow]) -> Callable[[], bool]:
+        def mend() -> bool:
+            row = job.row.seen()
+            transition = edges.settle(row, ended_of(own), self._connection.now())
+            if transition is None:
+                return True
+            change = change_of(job, row, transition)
+            is_done = (self._batches.write(change) if change.posts else self._writer.apply([change])[0]) is True
+            self._resolver.after([change] if is_done else [])
+            return is_done
+
+        return mend

@@ -1,0 +1,31 @@
+"""Reads whole ranges of keys in pages, all at one revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobboard.backends.etcd.connection import Connection
+from jobboard.backends.etcd.txn import KeyValue, after, at_revision, get, scan
+
+_AT_ONCE = 500
+
+
+class Snapshot:
+    """What is stored at the present revision."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        sequence = get(connection.keys.sequence)["request_range"]
+        reply = connection.http.call("/kv/range", sequence, changes=False)
+        self.revision = int(reply["header"]["revision"])
+
+    def pages(self, prefix: bytes, *, keys_only: bool = False) -> Iterator[KeyValue]:
+        """Iterate over the keys that begin with this."""
+        start = prefix
+        while True:
+            op = at_revision(scan(start, after(prefix), _AT_ONCE, keys_only=keys_only), self.revision)
+            (page,) = self._connection.read([op])
+            yield from page.kvs
+            if not page.more:
+                return
+            start = page.kvs[-1].key + b"\0"
