@@ -11,7 +11,7 @@ from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.stored import readable_claim
-from jobboard.backends.etcd.txn import KeyValue, Txn, absent, after, created_at, get, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, Op, Txn, absent, after, created_at, get, put, scan, scan_prefix
 from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
@@ -55,8 +55,13 @@ class Steps(StepStore):
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         keys = self._keys
-        (found,) = self._connection.read([scan(keys.step(uuid, first), after(keys.steps_of(uuid)), size)])
-        return [step for kv in found.kvs if (step := _step_of(kv)) is not None]
+        found = self._of_job(uuid, scan(keys.step(uuid, first), after(keys.steps_of(uuid)), size))
+        return [step for kv in found if (step := _step_of(kv)) is not None]
+
+    def _of_job(self, uuid: str, op: Op) -> list[KeyValue]:
+        """Read something of a job; a sweep may not have deleted yet what one left that is forgotten."""
+        job, found = self._connection.read([get(self._keys.job(uuid), keys_only=True), op])
+        return [] if job.first is None else found.kvs
 
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
         deadline, place = Deadline(CHANGE_TIMEOUT), self._keys.signal(uuid, name)
@@ -78,8 +83,8 @@ class Steps(StepStore):
             deadline.check(f"job {uuid} changes all the time")
 
     def signals(self, uuid: str) -> list[SignalRow]:
-        (found,) = self._connection.read([scan_prefix(self._keys.signals_of(uuid))])
-        return [signal for kv in found.kvs if (signal := _signal_of(kv)) is not None]
+        found = self._of_job(uuid, scan_prefix(self._keys.signals_of(uuid)))
+        return [signal for kv in found if (signal := _signal_of(kv)) is not None]
 
 
 def _step_of(kv: KeyValue) -> StepRow | None:
