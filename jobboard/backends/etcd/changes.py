@@ -10,7 +10,7 @@ from jobboard.backends.etcd.events import Event, event_of
 from jobboard.backends.etcd.keys import Keys
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, kept_key
 from jobboard.backends.etcd.stored import StoredJob
-from jobboard.backends.etcd.txn import Compare, Op, Txn, delete, nested, value_is
+from jobboard.backends.etcd.txn import Compare, Op, Txn, after, delete, delete_range, nested, value_is
 from jobboard.backends.rows import NewJob
 from jobboard.backends.transition import Note, Resolve, Transition
 from jobboard.events import EventKind
@@ -79,7 +79,15 @@ class Change:
     def more_ops(self, keys: Keys) -> list[Op]:
         """Return what is written beside the keys of the job."""
         mark = self.mark
-        return [*self.ops, *(() if mark is None else mark.ops(keys))]
+        return [*self.ops, *(() if mark is None else mark.ops(keys)), *self._forgotten(keys)]
+
+    def _forgotten(self, keys: Keys) -> list[Op]:
+        """Delete the steps and signals of a job that is deleted; its edges, if it has any, go after that."""
+        uuid = self.job.row.uuid
+        if self.new is not None:
+            return []
+        ops = [delete_range(prefix, after(prefix)) for prefix in (keys.steps_of(uuid), keys.signals_of(uuid))]
+        return ops if self.job.row.ties is not None else [*ops, delete(keys.kept_of(uuid))]
 
     def apart(self, keys: Keys) -> list[Op]:
         """Let a job that is deleted give back the key that it kept, unless another job has it by now."""
