@@ -14,10 +14,8 @@
 -- include: fence
 -- include: post_jobs
 -- include: graphs
+-- include: posting_parts
 -- include: prune_completed
-
-local POSTING_PARTS = 7
-  -- each posted field: + 1
 
 expire_and_promote('50')
 

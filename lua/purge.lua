@@ -24,6 +24,7 @@ return answer_each(ARGV[1], function(uuid)
       relatives.is_awaited = true
     end
     if job.has_keys then
+      redis.call('DEL', key('steps', uuid), key('signals', uuid))
       redis.call('ZADD', key('own_keys'), now_text, uuid)
     end
     redis.call('ZREM', key('delayed'), uuid)

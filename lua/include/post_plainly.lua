@@ -6,8 +6,7 @@
 -- one after the other. What it does not need is not included: to make tables and functions costs more than the
 -- commands.
 
-local POSTING_PARTS = 7
-  -- each posted field: + 1
+-- include: posting_parts
 
 -- Returns the uuids if the case is plain but for the records, whether somebody waits for jobs, and whether names may be
 -- paused.
