@@ -26,7 +26,7 @@ INTERNAL = {
     "backends.etcd.errors.NoReply": "http_client",
     "backends.etcd.errors.RefusedForNow": "http_client",
     "backends.etcd.errors.Unreachable": "http_client",
-    "backends.sql.posting.KeyTakenError": "posting",
+    "backends.sql.batch.BatchRefused": "posting, schedules, ends_with_posts",
     "backends.sql.transaction.LongPath": "transaction",
     "backends.sql.transaction.Undone": "transaction",
     "backends.zookeeper.errors.Conflict": "read_modify_write",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.sql_seam import claim_next, fill, opened, post, run_sql
 
-from jobboard.backends.sql import SqliteBackend, job_statements, transitions
+from jobboard.backends.sql import SqliteBackend, expiry, job_statements
 
 OVERDUE = 2 * job_statements.MAX_PER_ROUND + 100
 
@@ -16,7 +16,7 @@ OVERDUE = 2 * job_statements.MAX_PER_ROUND + 100
 def test_one_transaction_moves_no_more_than_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    monkeypatch.setattr(transitions, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(expiry, "MAX_ROUNDS", 1)
     with opened(tmp_path / "jobs.db") as backend:
         fill(backend, OVERDUE)
         run_sql(tmp_path / "jobs.db", f"UPDATE jobboard_jobs SET due_at = 1, {state}")

@@ -14,6 +14,7 @@ from jobboard.backends.sql.change_notifier import ChangeNotifier, SqlWaiter
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs
 from jobboard.backends.sql.claiming import Claiming
 from jobboard.backends.sql.database import Database, Transactions
+from jobboard.backends.sql.edges import Edges
 from jobboard.backends.sql.entities import Entities
 from jobboard.backends.sql.limits import Limits
 from jobboard.backends.sql.maintenance import Maintenance
@@ -54,6 +55,7 @@ class Operations:
         self.books = Books(transactions)
         self.schedules = Schedules(transactions)
         self.limits = Limits(transactions)
+        self.edges = Edges(transactions)
         self.steps = steps(transactions)
 
 
@@ -148,6 +150,7 @@ class UserTransactionBackend(Backend):
         self._transactions = operations.transactions
         self.jobs, self.schedules, self.entities = operations.jobs, operations.schedules, operations.entities
         self.books, self.limits, self.maintenance = operations.books, operations.limits, operations.maintenance
+        self.edges = operations.edges
         self.steps = operations.steps
 
     def open(self, timeout: float) -> None:

@@ -8,8 +8,9 @@ from jobboard.backends.roles import BookStore
 from jobboard.backends.rows import Fence
 from jobboard.backends.sql import admin_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
+from jobboard.backends.sql.stored_jobs import LockedJobs
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, expire_and_promote
 
 
 class Books(BookStore):

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, Trashing, Verdict
+from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, JobRow, Trashing, Verdict
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.ends_with_posts import End, end_claim, has_more
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import reason_of
+from jobboard.backends.sql.resolving import ending
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.steps import is_sent
+from jobboard.backends.sql.stored_jobs import LockedJobs, StoredJob
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, StoredJob, carry_out, expire_and_promote, save
+from jobboard.backends.sql.transitions import carry_out, save
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 
@@ -87,31 +91,41 @@ class ClaimedJobs:
             return verdict
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
-            changes = ((jobs.under(end.fence), end) for end in ends)
-            return carry_out(
-                transaction,
-                job_statements.CONSUME,
-                ((job, lifecycle.consume(job, end, transaction.now)) for job, end in changes),
-            )
+            return _end_all(transaction, job_statements.CONSUME, jobs, ends, lifecycle.consume)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
             changes = ((jobs.under(end.fence), end) for end in ends)
             return save(transaction, ((job, _abandoned(transaction, job, end, jobs)) for job, end in changes))
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, [end.uuid for end in ends])
-            changes = ((jobs.get(end.uuid) if end.fence is None else jobs.under(end.fence), end) for end in ends)
-            return save(transaction, ((job, lifecycle.trash(job, end, transaction.now)) for job, end in changes))
+            return _end_all(transaction, job_statements.SAVE, jobs, ends, lifecycle.trash)
+
+
+def _end_all(
+    transaction: Transaction,
+    statement: Statement,
+    jobs: LockedJobs,
+    ends: Sequence[End],
+    rule: Callable[[JobRow | None, End, float], Transition[ClaimAnswer]],
+) -> list[ClaimAnswer]:
+    if any(map(has_more, ends)):
+        return [end_claim(transaction, statement, jobs, end, rule) for end in ends]
+    changes = ((jobs.of_end(end), end) for end in ends)
+    return carry_out(transaction, statement, ((job, rule(job, end, transaction.now)) for job, end in changes))
 
 
 def fit_one_statement(ends: Sequence[Consumption]) -> bool:
-    """Whether one statement can end these claims: each job is named only once, and a column can hold every token."""
+    """Whether one statement can end these claims: nothing is posted with them, each job is named only once, and a
+    column can hold every token."""
+    if any(map(has_more, ends)):
+        return False
     fences = [end.fence for end in ends]
     return len({fence.uuid for fence in fences}) == len(fences) and all(fence.token <= MAX_INTEGER for fence in fences)
 

@@ -14,12 +14,13 @@ from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.exchanges import Exchanges
+from jobboard.backends.sql.expiry import expire_and_promote, expire_and_promote_due, status_of
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.name_limits import barred, lock_rooms, within_rooms
 from jobboard.backends.sql.rows import Row, job_of, position_of
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import carry_out, expire_and_promote, expire_and_promote_due, status_of
+from jobboard.backends.sql.transitions import carry_out
 from jobboard.backends.transition import Note
 from jobboard.events import EventKind
 

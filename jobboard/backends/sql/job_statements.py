@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    Table,
     case,
     delete,
     exists,
@@ -44,8 +45,9 @@ from jobboard.backends.sql.job_conditions import (
     visible,
 )
 from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
+from jobboard.backends.sql.marks import IS_ANY_DUE, NEXT_DUE_MARK
 from jobboard.backends.sql.rows import JOB_COLUMNS, OPTIONS
-from jobboard.backends.sql.schema import jobs, journal, lanes, pauses, steps, windows
+from jobboard.backends.sql.schema import edges, jobs, journal, lanes, pauses, steps, windows
 from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
@@ -82,6 +84,7 @@ STATUS = Statement(
         _first_due.scalar_subquery().is_not(None),
         exists().where(pauses.c.board == p("board")),
         exists().where(lanes.c.board == p("board"), lanes.c.blocked_name.is_not(None)),
+        IS_ANY_DUE,
     )
 )
 #: How many claims expire at once, and how many delayed jobs are promoted at once.
@@ -387,25 +390,25 @@ IS_NAME_READY = Statement(
     by_index(select(jobs.c.id).where(_of_this_name).limit(1), "jobboard_ready_by_name"),
     postgresql=select(_first_from_name_on.c.id).where(_first_from_name_on.c.name == p("name")),
 )
-NEXT_DUE = Statement(
-    by_index(
-        select(jobs.c.due_at).where(mine, jobs.c.due_at.is_not(None)).order_by(jobs.c.due_at).limit(1), "jobboard_due"
-    )
+_next_due = by_index(
+    select(jobs.c.due_at).where(mine, jobs.c.due_at.is_not(None)).order_by(jobs.c.due_at).limit(1), "jobboard_due"
 )
+#: When the first job is due, and the first mark; NULL if there is none.
+NEXT_DUE = Statement(union_all(select(_next_due.scalar_subquery()), select(NEXT_DUE_MARK)))
 
 # -- tidying -----------------------------------------------------------------------------------------------------------
 
-_number_of_steps = (
-    select(func.count())
-    .select_from(steps)
-    .where(steps.c.board == jobs.c.board, steps.c.uuid == jobs.c.uuid)
-    .correlate(jobs)
-    .scalar_subquery()
-)
-#: The id, the uuid and the number of steps of each job that is to be forgotten.
+
+def _number_of(table: Table, uuid: Any) -> Any:
+    of_job = select(func.count()).select_from(table).where(table.c.board == jobs.c.board, uuid == jobs.c.uuid)
+    return of_job.correlate(jobs).scalar_subquery()
+
+
+_number_of_parts = _number_of(steps, steps.c.uuid) + _number_of(edges, edges.c.child)
+#: The id, the uuid and the number of steps and parents of each job that is to be forgotten.
 OVER = Statement(
     by_index(
-        select(jobs.c.id, jobs.c.uuid, _number_of_steps)
+        select(jobs.c.id, jobs.c.uuid, _number_of_parts)
         .where(mine, jobs.c.retain_until <= LONG_AGO, jobs.c.due_at.is_(None))
         .order_by(jobs.c.retain_until)
         .limit(p("limit"))

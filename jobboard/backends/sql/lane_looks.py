@@ -16,7 +16,7 @@ from typing import Any
 from jobboard.backends import admission
 from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.rows import JobRow
+from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.sql import journal_statements, lanes
 from jobboard.backends.sql.journal_lines import journal_event, journal_line, write_events
 from jobboard.backends.sql.lane_limits import NEXT_STARTS, PUT_NEXT_START, rules_of, unlimited_lanes
@@ -231,6 +231,8 @@ class LaneStep:
         self._joined: dict[str, JobRow] = {}
         self._admitted: set[str] = set()
         self._waited: dict[str, JobRow] = {}
+        #: What is posted once its jobs are written.
+        self.posts: list[NewJob] = []
 
     def post(self, new: Iterable[JobRow]) -> None:
         """Admit new jobs at once, before they are written, to lanes that no limit is about: these need no look."""

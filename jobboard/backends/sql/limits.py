@@ -13,6 +13,7 @@ from jobboard.backends.limits import pack_limit
 from jobboard.backends.rows import Verdict
 from jobboard.backends.sql import admin_statements, lanes
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.job_conditions import CLAIMED, UNCLAIMED
 from jobboard.backends.sql.job_statements import JOB
 from jobboard.backends.sql.journal_lines import journal_event, write_events
@@ -24,7 +25,6 @@ from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, jobs, limits
 from jobboard.backends.sql.schema import lanes as places
 from jobboard.backends.sql.statement import Statement, p, parameters
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.events import EventKind
 from jobboard.limit import ANY_LANE, is_lane_of
 

@@ -10,26 +10,38 @@ from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.rows import JobRow, Pause, TrashOutcome, Verdict
-from jobboard.backends.sql import admin_statements, job_statements, journal_statements, lanes, step_statements, windows
+from jobboard.backends.sql import (
+    admin_statements,
+    edge_statements,
+    job_statements,
+    journal_statements,
+    lanes,
+    marks,
+    step_statements,
+    windows,
+)
 from jobboard.backends.sql.audit import audit
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.journal_lines import journal_event, write_events
 from jobboard.backends.sql.lane_limits import FORGET_STARTS
 from jobboard.backends.sql.limits import Limits, all_limits
 from jobboard.backends.sql.name_limits import barred
+from jobboard.backends.sql.resolving import ending
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.sequences import behind_their_rows
+from jobboard.backends.sql.stored_jobs import LockedJobs
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, carry_out, expire_and_promote, save
+from jobboard.backends.sql.transitions import carry_out, save
 from jobboard.backends.sweep import sweep
 from jobboard.events import EventKind
 from jobboard.validation import moment
 
-#: How many steps one transaction deletes with their jobs, unless one job alone has more.
-MAX_STEPS = 10_000
+#: How many steps and edges one transaction deletes with their jobs, unless one job alone has more.
+MAX_PARTS = 10_000
 
 #: Delete what belongs to these jobs.
-_OF_JOBS = step_statements.FORGET_STEPS, step_statements.FORGET_SIGNALS, windows.FREE
+_OF_JOBS = step_statements.FORGET_STEPS, step_statements.FORGET_SIGNALS, windows.FREE, edge_statements.FORGET
 
 
 class Maintenance(roles.Maintenance):
@@ -39,7 +51,7 @@ class Maintenance(roles.Maintenance):
         self._transactions = transactions
 
     def release(self, uuid: str, token: int, reason: str) -> Verdict:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             expire_and_promote(transaction)
             jobs = LockedJobs.lock(transaction, [uuid])
             job = jobs.get(uuid)
@@ -68,12 +80,12 @@ class Maintenance(roles.Maintenance):
             return carry_out(transaction, job_statements.REPRIORITIZE, changes)
 
     def restore(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             expire_and_promote(transaction)
             return [_restore(transaction, uuid, by, reason) for uuid in uuids]
 
     def purge(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[TrashOutcome]:
-        with self._transactions.write() as transaction:
+        with ending(self._transactions) as transaction:
             expire_and_promote(transaction)
             return [_purge(transaction, uuid, by, reason) for uuid in uuids]
 
@@ -162,6 +174,8 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
     if job is not None and change.told:
         if job.lane is not None:
             lanes.look_later(transaction, [job.lane])
+        if change.resolve is not None:
+            marks.write(transaction, [change.resolve])
         _delete(transaction, [(job.sequence, job.uuid)])
         # Only the event of a purged job is left; it belongs to no job, and tidy deletes it in its time.
         lines = [journal_event(note.kind, job.uuid, job.name, note.who, note.reason) for note in change.told]
@@ -170,9 +184,9 @@ def _purge(transaction: Transaction, uuid: str, by: str | None, reason: str | No
 
 
 def _within_bounds(over: Sequence[Row]) -> Sequence[Row]:
-    """Return the first jobs that have no more steps together than one transaction deletes; at least one."""
+    """Return the first jobs that have no more steps and edges than one transaction deletes; at least one job."""
     totals = itertools.accumulate(number for *_, number in over)
-    return [row for row, total in zip(over, totals, strict=True) if row is over[0] or total <= MAX_STEPS]
+    return [row for row, total in zip(over, totals, strict=True) if row is over[0] or total <= MAX_PARTS]
 
 
 def _delete(transaction: Transaction, jobs: Sequence[Row]) -> None:

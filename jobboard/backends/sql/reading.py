@@ -11,11 +11,11 @@ from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.claiming import ANY_JOB, claimable_names
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote, is_any_due, status_of
 from jobboard.backends.sql.name_limits import barred, unclaimable_names
 from jobboard.backends.sql.rows import Row, history_of, job_of, position_of, priority_and_moment
 from jobboard.backends.sql.schema import CODES, STATES
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import expire_and_promote, is_any_due, status_of
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
@@ -108,8 +108,8 @@ class Reading:
                 return 0.0
             if None in known.paused or (names is not None and names <= known.paused):
                 return None
-            row = transaction.row(job_statements.NEXT_DUE)
-            due_in = None if row is None or row[0] is None else max(RECHECK_DELAY, row[0] - transaction.now)
+            moments = [moment for (moment,) in transaction.rows(job_statements.NEXT_DUE) if moment is not None]
+            due_in = max(RECHECK_DELAY, min(moments) - transaction.now) if moments else None
             return no_later_than_exchange(due_in) if status_of(transaction).is_any_blocked else due_in
 
 

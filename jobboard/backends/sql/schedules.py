@@ -11,14 +11,14 @@ from sqlalchemy import delete, func, insert, literal_column, select, update
 
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.sql.batch import BatchRefused, post_all
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.journal_lines import journal_event, write_events
-from jobboard.backends.sql.posting import KeyTakenError, post_all
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.schema import schedules
 from jobboard.backends.sql.statement import Statement, either, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import expire_and_promote
 
 _mine = schedules.c.board == p("board")
 _in_order = (schedules.c.next_at, schedules.c.id)
@@ -131,7 +131,7 @@ class _Steps:
         for step in taken:
             # A job that is to be replaced may be claimed; then none of its step is posted, and the step goes on.
             if step.postings:
-                with contextlib.suppress(KeyTakenError), self._transaction.part():
+                with contextlib.suppress(BatchRefused), self._transaction.part():
                     post_all(self._transaction, step.postings)
 
 

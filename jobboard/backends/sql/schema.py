@@ -251,12 +251,9 @@ schedules = Table(
 )
 Index("jobboard_next_at", schedules.c.board, schedules.c.next_at, schedules.c.id)
 
-#: How an edge stands, as stored. Its parent may be a graph, which is no job; an edge to a complete one is deleted.
-OUTCOMES = {Outcome.OPEN: 0, Outcome.DONE: 1, Outcome.FAILED: 2, Outcome.GONE: 3}
-EDGE_OUTCOMES = {code: outcome for outcome, code in OUTCOMES.items()}
-OPEN, DONE, FAILED, GONE, GRAPH, DROPPED = range(6)
-#: Only of a mark: its graph is complete.
-SEALED = 6
+#: Outcomes as stored.
+OUTCOME_CODES = {Outcome.OPEN: 0, Outcome.DONE: 1, Outcome.FAILED: 2, Outcome.GONE: 3}
+OUTCOMES = {code: outcome for outcome, code in OUTCOME_CODES.items()}
 
 #: Since version 7, like all that follows: the pairs of a child and a parent, until the child is forgotten.
 edges = Table(

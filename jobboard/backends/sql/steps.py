@@ -6,10 +6,12 @@ from jobboard.backends import lifecycle, waiting
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
 from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
 from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.step_statements import ADD_SIGNAL, FIND_SIGNAL, LOAD_STEPS, PUT_STEP, SIGNALS
+from jobboard.backends.sql.stored_jobs import LockedJobs
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, expire_and_promote, save
+from jobboard.backends.sql.transitions import save
 from jobboard.backends.step_store import StepStore
 
 

@@ -21,11 +21,18 @@ class LongPath(Undone):
 
 
 class BoardStatus(NamedTuple):
-    """Whether claims or delays are over, whether any name is paused or limited, and whether any job is BLOCKED."""
+    """Whether claims or delays are over, whether any name is paused or limited, whether any job waits for its lane, and
+    whether edges of a parent that has ended do not say so."""
 
-    is_any_due: bool
+    is_any_job_due: bool
     is_any_paused: bool
     is_any_blocked: bool
+    is_any_mark_due: bool
+
+    @property
+    def is_any_due(self) -> bool:
+        """Whether there is anything to do before the board is as it should be."""
+        return self.is_any_job_due or self.is_any_mark_due
 
 
 class Transaction:
@@ -34,7 +41,7 @@ class Transaction:
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "moves_others", "notifies", "now", "status")
+    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "marked", "moves_others", "notifies", "now", "status")
 
     def __init__(
         self, cursor: Any, dialect: Dialect, board: int, now: float, status: BoardStatus | None = None
@@ -51,6 +58,8 @@ class Transaction:
         self.moves_others = True
         #: Whether another process may wait for what was written.
         self.notifies = False
+        #: The parents of which it has written how they have ended.
+        self.marked: list[str] = []
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(self._dialect)

@@ -16,8 +16,9 @@ from jobboard.backends.sql.rows import Row, columns_of, due_of, job_of
 from jobboard.backends.sql.schema import jobs
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.step_statements import SENT
+from jobboard.backends.sql.stored_jobs import LockedJobs
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.backends.sql.transitions import LockedJobs, save
+from jobboard.backends.sql.transitions import save
 from jobboard.states import JobState
 
 #: The jobs that have ties and wait for something.

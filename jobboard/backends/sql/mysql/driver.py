@@ -45,7 +45,8 @@ SELECT @jobboard_now,
     (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
         WHERE board = {board} AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1),
     EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = {board}),
-    EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL)
+    EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL),
+    EXISTS (SELECT 1 FROM jobboard_marks WHERE board = {board} AND due_at <= @jobboard_now)
 """
 _SET_UP = (
     # UNIX_TIMESTAMP reads a local time, and the session time zone is ambiguous when DST ends.

@@ -21,7 +21,8 @@ SET_STATUS = Statement(
     text("""
 SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
         WHERE board = :board AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND running IS NULL),
+    OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND running IS NULL)
+    OR EXISTS (SELECT 1 FROM jobboard_marks WHERE board = :board AND due_at <= @jobboard_now),
     EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = :board AND blocked_name IS NOT NULL), NULL
 INTO @jobboard_status, @jobboard_is_blocked, @jobboard_id
 """)

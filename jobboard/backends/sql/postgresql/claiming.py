@@ -41,6 +41,7 @@ WITH {MOMENT}, status AS MATERIALIZED (
         (SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now ORDER BY due_at LIMIT 1)
             IS NOT NULL
         OR EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND running IS NULL)
+        OR EXISTS (SELECT FROM jobboard_marks WHERE board = CAST(:board AS int) AND due_at <= now)
         AS is_due_or_paused
     FROM moment
 ), heads AS MATERIALIZED (%s), claimed AS (

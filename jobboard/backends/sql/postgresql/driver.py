@@ -60,7 +60,8 @@ WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float
 SELECT now,
     (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
     EXISTS (SELECT FROM jobboard_pauses WHERE board = {board}),
-    EXISTS (SELECT FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL)
+    EXISTS (SELECT FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL),
+    EXISTS (SELECT FROM jobboard_marks WHERE board = {board} AND due_at <= now)
 FROM moment
 """
 # An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an

@@ -27,6 +27,7 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import ANY_JOB
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
@@ -43,7 +44,6 @@ from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, UNCL
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -140,10 +140,11 @@ POST_ONE = Statement(text(POST_TEXT % _ONE))
 
 _READY_IN = f"""
 WITH {MOMENT}
-SELECT now, (
+SELECT now, least((
         SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
         ORDER BY due_at LIMIT 1
-    ), EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND (running IS NULL OR {{barred}})),
+    ), (SELECT due_at FROM jobboard_marks WHERE board = CAST(:board AS int) ORDER BY due_at LIMIT 1)),
+    EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND (running IS NULL OR {{barred}})),
     EXISTS (SELECT FROM jobboard_lanes WHERE board = CAST(:board AS int) AND blocked_name IS NOT NULL),
     (SELECT id {{ready}} LIMIT 1)
 FROM moment

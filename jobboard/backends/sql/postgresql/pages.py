@@ -15,7 +15,8 @@ _PAGE = """
 WITH status AS MATERIALIZED (
     SELECT now, (
         SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at <= now ORDER BY due_at LIMIT 1
-    ) IS NOT NULL AS is_any_due
+    ) IS NOT NULL OR EXISTS (SELECT FROM jobboard_marks WHERE board = CAST(:board AS int) AND due_at <= now)
+    AS is_any_due
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS now OFFSET 0) AS moment
 ), page AS (
     SELECT * FROM (%s) AS found ORDER BY place, id LIMIT CAST(:size AS int)

@@ -17,6 +17,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import ClaimAnswer, Consumption, IfExists, JobRow, NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming
+from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.job_statements import FIND_KEY, IS_READY, STATUS
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.journal_statements import WRITE_HISTORY
@@ -38,7 +39,6 @@ from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
-from jobboard.backends.sql.transitions import expire_and_promote
 from jobboard.backends.sql.windows import IS_ANY, holders
 from jobboard.backends.transition import Note
 

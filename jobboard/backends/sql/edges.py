@@ -1,0 +1,93 @@
+"""The edges between parents and children in SQL, and graphs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from jobboard.backends import edge_store
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome
+from jobboard.backends.edges import settle
+from jobboard.backends.rows import JobRow, Verdict
+from jobboard.backends.sql import edge_statements, marks, new_edges
+from jobboard.backends.sql.database import Transactions
+from jobboard.backends.sql.expiry import expire_and_promote
+from jobboard.backends.sql.new_edges import NewEdges, standing_of
+from jobboard.backends.sql.reading import up_to_date
+from jobboard.backends.sql.resolving import ending, resolve
+from jobboard.backends.sql.schema import OUTCOMES
+from jobboard.backends.sql.transaction import Transaction
+from jobboard.backends.sql.transitions import save
+from jobboard.states import JobState
+
+
+class Edges(edge_store.EdgeStore):
+    """Link, seal, drop, resolve; read parents and children."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+        with ending(self._transactions) as transaction:
+            expire_and_promote(transaction)
+            return _link(transaction, child, list(dict.fromkeys(parents)))
+
+    def seal(self, graph: str) -> Verdict:
+        with ending(self._transactions) as transaction:
+            return marks.seal(transaction, graph)
+
+    def drop(self, graph: str) -> None:
+        with ending(self._transactions) as transaction:
+            marks.drop(transaction, graph)
+
+    def resolve(self, parents: Sequence[str]) -> list[str]:
+        return resolve(self._transactions, parents)
+
+    def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
+        each = [{"child": child, "outcome": code, "after": str(cursor or ""), "size": size} for code in OUTCOMES]
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows_of_each([edge_statements.PARENTS], each)
+        found = heapq.nsmallest(size, rows, key=lambda row: str(row[1]))
+        edges = [
+            EdgeRow(child, parent, OUTCOMES[outcome], name, result, bool(is_cut))
+            for child, parent, outcome, name, result, is_cut in found
+        ]
+        return EdgePage(edges, edges[-1].parent if len(edges) == size else None)
+
+    def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows(edge_statements.CHILDREN, parent=parent, after=str(cursor or ""), size=size)
+        edges = [EdgeRow(child, parent, OUTCOMES[outcome], name) for child, parent, outcome, name in rows]
+        return EdgePage(edges, edges[-1].child if len(edges) == size else None)
+
+    def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
+        found: dict[str, dict[str, int]] = {}
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows(edge_statements.COUNTS, children=transaction.list_of(children)) if children else []
+        for child, outcome, number in rows:
+            found.setdefault(child, {})[OUTCOMES[outcome].value] = number
+        return [EdgeCounts(**found.get(child, {})) for child in children]
+
+
+def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutcome:
+    jobs = new_edges.lock(transaction, [child, *parents])
+    job = jobs.get(child)
+    if job is None or any(parent not in jobs for parent in parents):
+        return LinkOutcome.MISSING
+    rows = transaction.rows(edge_statements.LINKED, child=child, parents=transaction.list_of(parents))
+    missing = [parent for parent in parents if (parent,) not in rows]
+    if not missing:
+        return LinkOutcome.REPEATED
+    if not _waits(job):
+        return LinkOutcome.STARTED
+    edges = NewEdges(transaction)
+    ended = edges.add(job, [jobs[parent] for parent in missing])
+    edges.write()
+    if ended.failed is not None or ended.gone is not None:
+        change = settle(job, standing_of(transaction, [job])[child], transaction.now)
+        save(transaction, [] if change is None else [(job, change)])
+    return LinkOutcome.DONE
+
+
+def _waits(job: JobRow) -> bool:
+    return job.state in (JobState.BLOCKED, JobState.DELAYED) and job.ties is not None and job.ties.has_parents
