@@ -67,6 +67,8 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         largest_step=1000,
         transactions=True,
         ties=True,
+        edges=True,
+        largest_graph=1000,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "engine": check_engine,

@@ -65,6 +65,8 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         largest_step=1000,
         transactions=True,
         ties=True,
+        edges=True,
+        largest_graph=1000,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,
