@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from helpers.command_line import Run, as_json
@@ -151,6 +152,21 @@ class TestSignal:
         end(board, job)
         assert "no job" in jobboard("signal", job.uuid, "approved", status=1)
         assert list(job.signals()) == []
+
+
+class TestImport:
+    def test_a_job_that_waits_for_parents_is_refused_and_the_others_are_posted(
+        self, jobboard: Run, board: JobBoard, tmp_path: Path
+    ) -> None:
+        parent = board.post("a")
+        waiting = [board.post("b", after=[parent]), board.post("b", after=[parent], delay=1000)]
+        file = tmp_path / "jobs.jsonl"
+        file.write_text(jobboard("export", "--details"))
+        for job in (*waiting, parent):
+            board.cancel(job)
+        text = jobboard("import", str(file), "--dry-run", status=1)
+        assert [f"job {job.uuid} is not imported: it waits for parents" in text for job in waiting] == [True, True]
+        assert parent.uuid not in text
 
 
 class TestWithChildren:

@@ -17,11 +17,13 @@ class Wait(str, enum.Enum):
 
 
 def wait_of(row: JobRow) -> Wait | None:
-    """Return what blocks a job; None for one that is not blocked."""
-    if row.state is not JobState.BLOCKED or row.ties is None:
+    """Return what blocks a job, or will once its delay is over; None if nothing does."""
+    if row.ties is None or row.state not in (JobState.BLOCKED, JobState.DELAYED):
         return None
     if row.ties.has_parents:
         return Wait.PARENTS
+    if row.state is JobState.DELAYED:
+        return None
     return Wait.SIGNAL if row.ties.signal is not None else Wait.LANE
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobboard.errors import AlreadyPosted, BoardUnavailable, RequestRefused
 from jobboard.job import Posting
 from jobboard.logbook import BookRef
+from jobboard.operate.blocked import Wait
 from jobboard.operate.json_values import from_json, parse_json
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_uuid
@@ -68,6 +69,8 @@ def _add(found: ExportedJobs, job: Any, states: Collection[JobState]) -> None:
         found.refused.append(f"job {job['uuid']} is not imported: what it carries could not be decoded")
     elif job.get("book_uuid") and job.get("book_ref") is None:
         found.refused.append(f"job {job['uuid']} is not imported: it points at a logbook, and no export has these")
+    elif job.get("waits_for") == Wait.PARENTS:
+        found.refused.append(f"job {job['uuid']} is not imported: it waits for parents, and no export has these")
     else:
         found.postings.append(_posting_of(job))
 
