@@ -17,7 +17,7 @@ from jobboard.testing.differential import check_lifecycle
 
 def test_memory_follows_the_lifecycle() -> None:
     with MemoryHarness() as harness:
-        check_lifecycle(harness, 200)
+        check_lifecycle(harness, 80)
 
 
 def test_a_store_that_admits_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

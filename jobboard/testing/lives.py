@@ -40,6 +40,21 @@ LANE_FRAGMENTS = [
         "claim abandon run_now limit_lane",
     )
 ]  # fmt: skip
+#: What is about parents and children, steps, signals and moments.
+EDGE_FRAGMENTS = [
+    part.split()
+    for part in (
+        "claim wait signal claim", "signal claim wait claim", "claim wait wait signal", "claim wait_briefly claim",
+        "signal signal", "claim save save", "claim save abandon claim save", "link", "claim link link", "restore",
+        "claim wait force restore claim", "claim wait cancel signal", "claim cancel wait",
+        "force restore claim consume",
+        "claim end_with_posts", "claim consume keep", "claim consume rival", "claim end_with_posts end_with_posts",
+        "claim trash_with_posts", "force purge", "cancel", "claim consume", "claim wait replace signal", "replace",
+        "claim wait reprioritize run_now signal", "claim shorten", "post",
+    )
+]  # fmt: skip
+#: How a job of a family begins: as it is, with a key that is kept, with a latest moment, or one by which it must begin.
+POSTS = ("post", "post", "post_with_window", "post_with_latest", "post_to_begin", "post_too_late")
 ENDINGS = [
     part.split()
     for part in (
@@ -79,9 +94,11 @@ class Request:
     @property
     def is_brief(self) -> bool:
         """Whether something ends within moments after it."""
-        if self.kind == "consume":
+        if self.kind in ("consume", "end_with_posts"):
             return self.retention == BRIEF
-        kinds = ("post", "rival", "keep", "replace", "abandon", "two_ends")
+        if self.kind in ("wait_briefly", "post_to_begin"):
+            return True
+        kinds = ("post", "post_with_window", "post_with_latest", "rival", "keep", "replace", "abandon", "two_ends")
         is_delayed = self.kind in kinds and BRIEF in self.later.values()
         return is_delayed or self.kind == "shorten"
 
@@ -98,6 +115,15 @@ def random_lives_of_three(random: random.Random) -> list[Request]:
     some = random.choices([*FRAGMENTS, *LANE_FRAGMENTS, *LANE_FRAGMENTS], k=random.randint(5, 9))
     parts += [(random.randrange(3), part) for part in some]
     parts += [(random.randrange(3), random.choice(ENDINGS))]
+    return [*(_random_request(random, kind, job) for job, part in parts for kind in part), *_cancel_all()]
+
+
+def random_lives_of_a_family(random: random.Random) -> list[Request]:
+    """Draw the lives of three jobs, each of which waits for those before it."""
+    parts = [(job, [random.choice(POSTS)]) for job in range(3)]
+    some = random.choices([*FRAGMENTS, *EDGE_FRAGMENTS, *EDGE_FRAGMENTS], k=random.randint(5, 9))
+    parts += [(random.choice((0, 0, 1, 2)), part) for part in some]
+    parts += [(job, random.choice(ENDINGS)) for job in random.sample(range(3), 2)]
     return [*(_random_request(random, kind, job) for job, part in parts for kind in part), *_cancel_all()]
 
 
@@ -188,6 +214,24 @@ def fixed_lives_of_three() -> list[list[Request]]:
         (VARIANTS[2], ["claim", "abandon", "run_now"])
     ]
     return [[*posts, *_requests(values, part), *others, *_cancel_all()] for values, part in firsts]
+
+
+def fixed_lives_of_a_family() -> list[list[Request]]:
+    """Return for each fragment and ending the lives of three jobs, each of which waits for those before it.
+
+    The first one has that part; then each is claimed and consumed, and restored before it, so far as it can be.
+    """
+    lives: list[list[Request]] = []
+    for values in (replace(variant, later={}) for variant in VARIANTS):
+        posts = [replace(values, job=job) for job in range(3)]
+        rest = [replace(values, kind=kind, job=job) for job in range(3) for kind in ("restore", "claim", "consume")]
+        parts = EDGE_FRAGMENTS if lives else [*FRAGMENTS, *ENDINGS, *EDGE_FRAGMENTS]
+        lives += [[*posts, *_requests(values, part), *rest, *_cancel_all()] for part in parts]
+        lives += [
+            [replace(values, kind=kind), *posts[1:], *_requests(values, ["claim", "consume", "keep"]), *rest]
+            for kind in POSTS
+        ]
+    return lives
 
 
 def _requests(values: Request, kinds: Sequence[str]) -> list[Request]:

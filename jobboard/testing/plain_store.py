@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from jobboard.backends import admission, lifecycle
-from jobboard.backends.lane_rows import LanePage, LimitRow
 from jobboard.backends.lanes import LaneView, is_holder, plan
 from jobboard.backends.limits import UNLIMITED, LaneLimit, Rules
 from jobboard.backends.posting_plan import PostingPlan
@@ -26,77 +25,19 @@ from jobboard.backends.rows import (
     Fence,
     JobRow,
     NewJob,
-    Pause,
     Posted,
     PostOutcome,
+    Refused,
     Trashing,
     TrashOutcome,
     Verdict,
 )
 from jobboard.backends.transition import Answer, Note, Transition
-from jobboard.events import HISTORY_LENGTH, EventKind, HistoryEntry
-from jobboard.limit import is_lane_of
+from jobboard.events import HISTORY_LENGTH, HistoryEntry
 from jobboard.states import LIVE, JobState
+from jobboard.testing.plain_edges import PlainEdges, PlainSteps
+from jobboard.testing.plain_limits import PlainLimits, PlainPauses
 from jobboard.validation import moment
-
-
-class PlainPauses:
-    """The paused names, with what is known of their pauses; and all that was told of each."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self.names: dict[str | None, Pause] = {}
-        self.told: dict[str | None, list[Note]] = {}
-
-    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
-        if name not in self.names:
-            now = self._now()
-            self.names[name] = Pause(name, by, reason, moment(now))
-            self.told.setdefault(name, []).append(Note(EventKind.PAUSED, by, now, None, reason))
-
-    def resume(self, name: str | None) -> None:
-        if self.names.pop(name, None) is not None:
-            self.told.setdefault(name, []).append(Note(EventKind.RESUMED, None, self._now()))
-
-    def pauses(self) -> list[Pause]:
-        return list(self.names.values())
-
-
-class PlainLimits:
-    """The limits of a board by what they are of, and looks at its lanes."""
-
-    def __init__(self, store: PlainStore) -> None:
-        self._store = store
-        self._rows: dict[tuple[str, str], LimitRow] = {}
-
-    def all(self) -> list[LimitRow]:
-        return list(self._rows.values())
-
-    def put(self, row: LimitRow, after: str | None) -> Verdict:
-        stored = self._rows.get(row.key)
-        verdict = row.verdict(None if stored is None else stored.version, after)
-        if verdict is Verdict.DONE:
-            self._rows[row.key] = row
-            note = Note(EventKind.LIMITED, row.limit.by, self._store.now(), None, str(row.limit))
-            self._store.maintenance.told.setdefault(row.limit.name, []).append(note)
-        return verdict
-
-    def lanes(self, pattern: str, cursor: object | None, size: int) -> LanePage:
-        return LanePage([lane for lane in self._store.lanes() if is_lane_of(lane, pattern)], None)
-
-    def look(self, lanes: Sequence[str]) -> list[str]:
-        self._store.look_at(lanes)
-        return []
-
-    def finish(self, row: LimitRow) -> None:
-        if row.limit.is_empty:
-            self._rows.pop(row.key)
-
-    @property
-    def names(self) -> dict[str, int]:
-        """The names that have a limit, and how many of each may be claimed."""
-        limits = [row.limit for row in self._rows.values() if row.limit.name is not None]
-        return {str(limit.name): limit.running for limit in limits if limit.running is not None}
 
 
 class PlainStore:
@@ -110,11 +51,14 @@ class PlainStore:
         self.jobs = self
         self.maintenance = PlainPauses(now)
         self.limits = PlainLimits(self)
+        self.edges, self.steps = PlainEdges(self), PlainSteps(self)
         #: All that was told of a job, by its uuid.
         self.told: dict[str, list[Note]] = {}
         self._rows: dict[str, JobRow] = {}
         self._aliases: dict[str, JobRow] = {}
         self._hidden_from: dict[str, float] = {}
+        #: (name, key) -> the row that keeps the key until a moment, also after its end.
+        self._windows: dict[tuple[str, str], tuple[JobRow, float]] = {}
         self._sequence = self._token = 0
         #: Of a step that is under way: the lanes to look at, and the jobs that have joined theirs in it.
         self._touched: dict[str, None] = {}
@@ -123,43 +67,62 @@ class PlainStore:
         self._next_at: dict[str, tuple[float, int]] = {}
         self._look_at: dict[str, float] = {}
 
-    def _begin(self) -> float:
+    def row_of(self, uuid: str) -> JobRow | None:
+        return self._rows.get(uuid)
+
+    def begin(self) -> float:
+        """Bring all up to the present."""
         now = self.now()
         for row in self._rows.values():
             while lifecycle.is_due(row, now):
                 was = row.state
                 change = lifecycle.expire_or_promote(row, now, self._limit_of(row))
-                self._carry_out(row, change, now, was)
+                self.carry_out(row, change, now, was)
+        self.edges.expire(now)
         self._touched.update({lane: None for lane, at in self._look_at.items() if at <= now})
-        self._look_at_lanes(now)
+        self.end(now)
         return now
 
     def _limit_of(self, row: JobRow | None) -> LaneLimit:
         return UNLIMITED if row is None or row.lane is None else Rules(self.limits.all()).of_lane(row.lane)
 
     def _change(self, uuid: str, rule: Callable[..., Transition[Answer]], *request: object, **more: object) -> Answer:
-        now = self._begin()
+        now = self.begin()
         row = self._rows.get(uuid)
         was = None if row is None else row.state
         change = rule(row, *request, now=now, **more)
         if row is None:
             return change.answer
-        self._carry_out(row, change, now, was)
-        self._look_at_lanes(now)
+        self.carry_out(row, change, now, was)
+        self.end(now)
         return change.answer
 
-    def _carry_out(self, row: JobRow, change: Transition[Answer], now: float, was: JobState | None = None) -> Answer:
+    def carry_out(self, row: JobRow, change: Transition[Answer], now: float, was: JobState | None = None) -> Answer:
         """Carry out a change of a row.
 
         :param was: its state before; a row that is BLOCKED now and was not has joined its lane in this step.
         """
         self._tell(row, change)
         if change.told and row.state is JobState.COMPLETE:
-            self._hidden_from[row.uuid] = now + change.retention
+            self._hidden_from[row.uuid] = now + max(change.retention, self._keeps_key(row, now))
         self._touched.update({following.lane: None for following in change.follow})
         if row.state is JobState.BLOCKED and was is not JobState.BLOCKED:
             self._joined.append(row)
+        if change.resolve is not None:
+            self.edges.tell(change.resolve, now)
+        if change.posts:
+            self._post(self._plan(change.posts, now), now)
         return change.answer
+
+    def _keeps_key(self, row: JobRow, now: float) -> float:
+        """Return for how many seconds a job that has ended keeps its key; a cancelled one gives it back."""
+        place = row.name, row.key or ""
+        window = self._windows.get(place)
+        if window is None or window[0] is not row:
+            return 0.0
+        if row.owner is None:
+            del self._windows[place]
+        return window[1] - now if row.owner is not None else 0.0
 
     def _tell(self, row: JobRow, change: Transition[Answer]) -> None:
         lines = (HistoryEntry(kind, who, moment(at), token, why) for kind, who, at, token, why in change.history)
@@ -173,11 +136,11 @@ class PlainStore:
 
     def look_at(self, some: Iterable[str]) -> None:
         """Bring lanes to what their limits allow."""
-        now = self._begin()
+        now = self.begin()
         self._touched.update(dict.fromkeys(some))
-        self._look_at_lanes(now)
+        self.end(now)
 
-    def _look_at_lanes(self, now: float) -> None:
+    def end(self, now: float) -> None:
         """End a step: look at each of its lanes once."""
         for lane in self._touched:
             self._look_at_lane(lane, now)
@@ -209,24 +172,51 @@ class PlainStore:
     # -- producers -------------------------------------------------------------------------------------------------
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
-        now = self._begin()
+        now = self.begin()
+        planned = self._plan(rows, now)
+        if not planned.is_refused:
+            self._post(planned, now)
+            self.end(now)
+        return planned.answers()
+
+    def _plan(self, rows: Sequence[NewJob], now: float, ending: JobRow | None = None) -> _Planned:
+        """Plan a batch.
+
+        :param ending: a job that ends in the same step, so that its key is free.
+        """
         plan = PostingPlan(
             lambda uuid: self._rows.get(uuid) or self._aliases.get(uuid),
-            lambda place: self._holder(*place),
+            lambda place: self._keeper(*place, now, ending),
             lambda new: lifecycle.draft(new, now),
+            self.edges.missing_parent,
         )
-        steps = [plan.step(new) for new in rows]
-        if not any(outcome.refuses_batch for outcome, _ in steps):
-            for new, (outcome, row) in zip(rows, steps, strict=True):
-                if outcome is PostOutcome.POSTED:
-                    self._sequence += 1
-                    row.sequence, self._rows[row.uuid] = self._sequence, row
-                    self._carry_out(row, lifecycle.post(row, new, now), now)
-                elif outcome is PostOutcome.REPLACED:
-                    self._aliases[new.uuid], was = row, row.state
-                    self._carry_out(row, lifecycle.replace(row, new, now), now, was)
-            self._look_at_lanes(now)
-        return [Posted(outcome, replace(row)) for outcome, row in steps]
+        return _Planned([(new, *plan.step(new)) for new in rows], plan.missing)
+
+    def _post(self, planned: _Planned, now: float) -> None:
+        for new, outcome, row in planned.steps:
+            if outcome is PostOutcome.POSTED:
+                self._sequence += 1
+                row.sequence, self._rows[row.uuid] = self._sequence, row
+                self.carry_out(row, lifecycle.post(row, new, now), now)
+                if new.parents or new.graph is not None:
+                    self.edges.connect(row, new, now)
+            elif outcome is PostOutcome.REPLACED:
+                self._aliases[new.uuid], was = row, row.state
+                self.carry_out(row, lifecycle.replace(row, new, now), now, was)
+            if (
+                outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
+                and new.key_for is not None
+                and row.key is not None
+            ):
+                self._windows[row.name, row.key] = row, now + new.key_for
+
+    def _keeper(self, name: str, key: str, now: float, ending: JobRow | None) -> JobRow | None:
+        """Return the job that has a key: a live one, or one that keeps it for a while after its end."""
+        row, until = self._windows.get((name, key), (None, 0.0))
+        live = self._holder(name, key)
+        if live is None or (live is ending and row is None):
+            return row if until > now else None
+        return live
 
     def cancel(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> list[CancelOutcome]:
         return [self._change(uuid, partial(lifecycle.cancel, by=by, reason=reason)) for uuid in uuids]
@@ -238,7 +228,7 @@ class PlainStore:
         return self.read([uuid])[0]
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        now = self._begin()
+        now = self.begin()
         claimed = self._claim_best(claim, names, limit)
         if len(claimed) < limit:
             self._exchange(names, limit - len(claimed), now)
@@ -281,7 +271,7 @@ class PlainStore:
             most -= len(pairs)
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
-        self._begin()
+        self.begin()
         return [replace(row) for row in self._rows.values() if row.claim_id == claim_id]
 
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
@@ -291,16 +281,29 @@ class PlainStore:
         return self._change(fence.uuid, lifecycle.checkpoint, fence, state)
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        return [self._change(end.fence.uuid, lifecycle.consume, end) for end in ends]
+        return [self._refused(end) or self._change(end.fence.uuid, lifecycle.consume, end) for end in ends]
+
+    def _refused(self, end: Consumption | Trashing) -> Refused | None:
+        """Say what was to be posted with an end, if that is refused."""
+        now = self.begin()
+        row = None if end.fence is None else self._rows.get(end.fence.uuid)
+        if end.fence is None or not lifecycle.holds(row, end.fence):
+            return None
+        planned = self._plan(end.posts, now, row)
+        if planned.is_refused:
+            return Refused(tuple(planned.answers()))
+        is_lost = isinstance(end, Consumption) and end.seal is not None and self.edges.seal(end.seal) is Verdict.LOST
+        return Refused(()) if is_lost else None
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
-        return [
-            self._change(end.fence.uuid, lifecycle.abandon, end, limit=self._limit_of(self._rows.get(end.fence.uuid)))
-            for end in ends
-        ]
+        return [self._abandon(end, end.fence.uuid) for end in ends]
+
+    def _abandon(self, end: Abandonment, uuid: str) -> ClaimAnswer:
+        limit, has_signal = self._limit_of(self._rows.get(uuid)), self.steps.has(uuid, end.signal)
+        return self._change(uuid, lifecycle.abandon, end, limit=limit, has_signal=has_signal)
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        return [self._change(end.uuid, lifecycle.trash, end) for end in ends]
+        return [self._refused(end) or self._change(end.uuid, lifecycle.trash, end) for end in ends]
 
     # -- operators -------------------------------------------------------------------------------------------------
 
@@ -327,12 +330,15 @@ class PlainStore:
             if outcome is TrashOutcome.DONE:
                 row = self._rows.pop(uuid)
                 self._aliases = {alias: its for alias, its in self._aliases.items() if its is not row}
+                self._windows = {place: its for place, its in self._windows.items() if its[0] is not row}
+                self.edges.forget(uuid)
+                self.steps.forget(uuid)
         return outcomes
 
     # -- readers ---------------------------------------------------------------------------------------------------
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
-        now = self._begin()
+        now = self.begin()
         rows = [self._rows.get(uuid) for uuid in uuids]
         return [None if row is None or self._is_hidden(row, now) else replace(row) for row in rows]
 
@@ -344,13 +350,28 @@ class PlainStore:
         return [] if row is None else list(row.history)
 
     def find(self, name: str, key: str) -> JobRow | None:
-        self._begin()
+        self.begin()
         holder = self._holder(name, key)
         return None if holder is None else replace(holder)
 
     def _holder(self, name: str, key: str | None) -> JobRow | None:
         live = (row for row in self._rows.values() if row.state in LIVE)
         return next((row for row in live if row.key is not None and (row.name, row.key) == (name, key)), None)
+
+
+@dataclass
+class _Planned:
+    """A batch whose postings have their outcomes, and those parents that are missing, by their postings' uuids."""
+
+    steps: list[tuple[NewJob, PostOutcome, JobRow]]
+    missing: dict[str, str]
+
+    @property
+    def is_refused(self) -> bool:
+        return any(outcome.refuses_batch for _, outcome, _ in self.steps)
+
+    def answers(self) -> list[Posted]:
+        return [Posted(outcome, replace(row), self.missing.get(new.uuid)) for new, outcome, row in self.steps]
 
 
 def _order(row: JobRow) -> tuple[int, float, int]:
