@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 from harnesses.etcd_harness import EtcdHarness
+from harnesses.etcd_requests import Requests
 from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
@@ -37,24 +38,6 @@ def board(harness: EtcdHarness) -> JobBoard:
     board.post("resize")
     board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
     return board
-
-
-class Requests:
-    """Counts what reaches the server, by its own measure; a watch is one when it begins."""
-
-    def __init__(self, server: EtcdServer) -> None:
-        self._url = f"{server.url}/metrics"
-
-    def of(self, work: Callable[[], object]) -> dict[str, int]:
-        before = self.count()
-        work()
-        after = self.count()
-        return {method: n - before.get(method, 0) for method, n in after.items() if n != before.get(method, 0)}
-
-    def count(self) -> dict[str, int]:
-        text = requests.get(self._url, timeout=5).text
-        found = re.findall(r'^grpc_server_started_total\{grpc_method="(\w+)".*\} (\S+)$', text, re.MULTILINE)
-        return {method: int(float(n)) for method, n in found if method not in ("Status", "LeaseLeases")}
 
 
 def sent_by(server: EtcdServer) -> float:
