@@ -15,7 +15,9 @@ from harnesses.sql_site import Site
 from servers.base import HOST
 from servers.proxy import Proxy
 
-from jobboard import JobBoard, LogBook, Posting, backend, fetch
+from jobboard import Job, JobBoard, LogBook, Posting, backend, fetch
+from jobboard.backends.edge_rows import StepRow
+from jobboard.backends.rows import Abandonment, Fence
 from jobboard.backends.sql import commit_notifier
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.journal_statements import LAST_EVENT
@@ -131,6 +133,22 @@ def _hold_a_book(board: JobBoard) -> tuple[LogBook, Any]:
     return book, _hold(board, 1)[0]
 
 
+_STEP = StepRow(0, "charge", b"result")
+
+
+def _fence_of(job: Job) -> Fence:
+    assert job.token is not None
+    return Fence(job.uuid, "alice", job.token)
+
+
+def _hold_one(board: JobBoard) -> Fence:
+    return _fence_of(_hold(board, 1)[0])
+
+
+def _until_signal(fence: Fence) -> Abandonment:
+    return Abandonment(fence, counted=False, signal="approved")
+
+
 def _post_with_keys(board: JobBoard, **options: Any) -> list[Any]:
     return board.post_many([Posting("resize", key=str(n), **options) for n in range(2)])
 
@@ -192,6 +210,15 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     "extend of 10": (lambda board: _hold(board, 10), lambda board, jobs: board.extend_many(jobs, "alice"), 5, 3),
     "abandon": (lambda board: _hold(board, 1), lambda board, jobs: board.abandon(jobs[0], "alice"), 4, 3),
     "trash": (lambda board: _hold(board, 1), lambda board, jobs: board.trash(jobs[0], "alice"), 4, 3),
+    "abandon until a signal": (
+        _hold_one, lambda board, fence: board._backend.jobs.abandon([_until_signal(fence)]), 5, 4,
+    ),
+    "a step": (_hold_one, lambda board, fence: board._backend.steps.save(fence, _STEP), 1, 1),
+    "a step of a lost claim": (
+        lambda board: _fence_of(_lose(board)[0]), lambda board, fence: board._backend.steps.save(fence, _STEP), 4, 5,
+    ),
+    "a page of steps": (_hold_one, lambda board, fence: board._backend.steps.load(fence.uuid, 0, 100), 3, 3),
+    "a signal": (_hold_one, lambda board, fence: board._backend.steps.signal(fence.uuid, "approved", b""), 6, 5),
     "save_book": (_hold_a_book, lambda board, held: board.save_book(held[0]), 5, 4),
     "save_book under a claim": (
         _hold_a_book, lambda board, held: board.save_book(held[0], hold=held[1]), 6, 5,

@@ -19,6 +19,7 @@ from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.transaction import Transaction, Undone
 from jobboard.backends.sql.writing import write_changes
 from jobboard.backends.transition import Transition
+from jobboard.states import LIVE
 
 #: The outcomes after which the job has the posting's content.
 _POSTED = {PostOutcome.POSTED, PostOutcome.REPLACED}
@@ -74,13 +75,11 @@ class _Batch:
         found = [
             job_of(row)
             for name, wanted in keys.items()
-            for row in self._transaction.rows_of_each(
-                [job_statements.FIND_KEYS, windows.HOLDERS],
-                [{"name": name, "keys": self._transaction.list_of(wanted)}],
-            )
+            for row in self._transaction.rows(windows.KEYS, name=name, keys=self._transaction.list_of(wanted))
         ]
-        # A live job counts, and one that ended between the two looks is seen by the second one.
-        return {(job.name, job.key): job for job in reversed(found) if job.key is not None}
+        # A live job goes before one that has ended and keeps its key.
+        found.sort(key=lambda job: job.state in LIVE)
+        return {(job.name, job.key): job for job in found if job.key is not None}
 
     def _draft(self, new: NewJob) -> JobRow:
         return lifecycle.draft(new, self._transaction.now)
@@ -147,9 +146,10 @@ class _Batch:
     def _look_up_key(self, new: NewJob, key: tuple[str, str]) -> None:
         if new.if_exists is IfExists.REPLACE:
             # The job is locked before it is known whether it was replaced already: the first try may still be at it.
-            locked = map(job_of, self._transaction.rows(job_statements.FIND_KEY_TO_REPLACE, name=new.name, key=new.key))
-            for job in [*locked] or windows.holders(self._transaction, *key):
-                self._by_key[key] = job
+            wanted = {"name": new.name, "key": new.key}
+            locked = self._transaction.rows(job_statements.FIND_KEY_TO_REPLACE, **wanted)
+            for row in locked or self._transaction.rows(windows.HOLDER, **wanted):
+                self._by_key[key] = job_of(row)
             for row in self._transaction.rows(job_statements.REPLACED_BY, uuid=new.uuid):
                 self._by_uuid[new.uuid] = job_of(row)
         holder = self._by_key.get(key)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import delete, exists, literal_column, not_, select
+from sqlalchemy import delete, exists, literal_column, not_, select, union_all
 
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.sql.job_conditions import COMPLETE, is_one_of
-from jobboard.backends.sql.job_statements import JOB
-from jobboard.backends.sql.rows import job_of
+from jobboard.backends.sql.job_statements import FIND_KEYS, JOB
 from jobboard.backends.sql.schema import jobs, windows
-from jobboard.backends.sql.statement import Statement, either, in_list, p, parameters, put
+from jobboard.backends.sql.statement import Statement, either, for_each_of, in_list, p, parameters, put
 from jobboard.backends.sql.transaction import Transaction
 
 _mine = windows.c.board == p("board")
@@ -26,19 +25,25 @@ _its_job = either((jobs.c.board == windows.c.board) & (jobs.c.uuid == windows.c.
 # By this sum no index with the state finds a job, but only its uuid.
 _state: Any = jobs.c.state + literal_column("0")
 _was_cancelled = (_state == COMPLETE) & (jobs.c.cancel_asked == literal_column("1")) & jobs.c.owner.is_(None)
-#: The jobs that have ended and keep these keys of a name.
-HOLDERS = Statement(
+_kept = (
     select(*JOB)
     .select_from(windows)
     .join(jobs, _its_job)
-    .where(
-        _mine,
-        windows.c.name == p("name"),
-        in_list(windows.c.key, "keys"),
-        windows.c.until > p("now"),
-        _state >= COMPLETE,
-        not_(_was_cancelled),
-    )
+    .where(_mine, windows.c.name == p("name"), windows.c.until > p("now"), _state >= COMPLETE, not_(_was_cancelled))
+)
+#: The job that has ended and keeps a key of a name.
+HOLDER = Statement(_kept.where(windows.c.key == p("key")))
+_holders = _kept.where(in_list(windows.c.key, "keys"))
+_live: Any = FIND_KEYS.clause
+_live_on_sqlite: Any = FIND_KEYS.otherwise["sqlite"]
+#: The jobs that have these keys of a name: the live ones, and those that have ended and keep theirs.
+KEYS = Statement(
+    union_all(_live, _holders),
+    postgresql=union_all(
+        FIND_KEYS.otherwise["postgresql"], for_each_of("keys", _kept, lambda key: windows.c.key == key)
+    ),
+    mysql=union_all(FIND_KEYS.otherwise["mysql"], _holders),
+    sqlite=union_all(_holders, _live_on_sqlite.columns(*JOB)),
 )
 FREE = Statement(delete(windows).where(_mine, in_list(windows.c.uuid, "uuids")))
 FORGET = Statement(delete(windows).where(_mine, windows.c.until <= p("now")))
@@ -49,11 +54,6 @@ IS_ANY = Statement(select(windows.c.key).where(_mine).limit(1))
 _has_job = exists().where(jobs.c.board == windows.c.board, jobs.c.uuid == windows.c.uuid).correlate(windows)
 #: Windows of jobs that are gone.
 STRAY = Statement(select(windows.c.name, windows.c.key, windows.c.uuid).where(_mine, not_(_has_job)))
-
-
-def holders(transaction: Transaction, name: str, key: str) -> list[JobRow]:
-    """Return the job that has ended and keeps a key of a name for a while, if there is one."""
-    return [job_of(row) for row in transaction.rows(HOLDERS, name=name, keys=transaction.list_of([key]))]
 
 
 def keep(transaction: Transaction, posted: Iterable[tuple[NewJob, JobRow]]) -> None:

@@ -39,7 +39,7 @@ from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import BoardStatus, LongPath, Transaction
-from jobboard.backends.sql.windows import IS_ANY, holders
+from jobboard.backends.sql.windows import HOLDER, IS_ANY
 from jobboard.backends.transition import Note
 
 _COLUMNS = ", ".join(JOB_COLUMNS)
@@ -198,7 +198,7 @@ def _given_of(job: JobRow) -> tuple[Any, ...]:
 
 
 def _is_taken(transaction: SqliteTransaction, name: str, key: str) -> bool:
-    return bool(transaction.rows(FIND_KEY, name=name, key=key) or holders(transaction, name, key))
+    return any(transaction.rows(statement, name=name, key=key) for statement in (FIND_KEY, HOLDER))
 
 
 def _insert(transaction: SqliteTransaction, job: JobRow, told: Sequence[Note]) -> int:
