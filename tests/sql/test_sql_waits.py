@@ -67,7 +67,7 @@ def test_what_belongs_to_a_job_goes_with_it(path: Path, backend: SqliteBackend) 
 def test_tidying_deletes_no_more_steps_at_once_than_one_job_has(
     path: Path, backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "MAX_STEPS", 5)
+    monkeypatch.setattr(maintenance, "MAX_PARTS", 5)
     for count in (6, 2, 3, 1):
         backend.jobs.consume([consumption(with_steps(backend, count))])
     let_retentions_end(path)

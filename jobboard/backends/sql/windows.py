@@ -6,7 +6,7 @@ postings that have a key look at windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import delete, exists, literal_column, not_, select, union_all
@@ -35,15 +35,13 @@ _kept = (
 HOLDER = Statement(_kept.where(windows.c.key == p("key")))
 _holders = _kept.where(in_list(windows.c.key, "keys"))
 _live: Any = FIND_KEYS.clause
-_live_on_sqlite: Any = FIND_KEYS.otherwise["sqlite"]
+_live_on: Mapping[str, Any] = FIND_KEYS.otherwise
 #: The jobs that have these keys of a name: the live ones, and those that have ended and keep theirs.
 KEYS = Statement(
     union_all(_live, _holders),
-    postgresql=union_all(
-        FIND_KEYS.otherwise["postgresql"], for_each_of("keys", _kept, lambda key: windows.c.key == key)
-    ),
-    mysql=union_all(FIND_KEYS.otherwise["mysql"], _holders),
-    sqlite=union_all(_holders, _live_on_sqlite.columns(*JOB)),
+    postgresql=union_all(_live_on["postgresql"], for_each_of("keys", _kept, lambda key: windows.c.key == key)),
+    mysql=union_all(_live_on["mysql"], _holders),
+    sqlite=union_all(_holders, _live_on["sqlite"].columns(*JOB)),
 )
 FREE = Statement(delete(windows).where(_mine, in_list(windows.c.uuid, "uuids")))
 FORGET = Statement(delete(windows).where(_mine, windows.c.until <= p("now")))
