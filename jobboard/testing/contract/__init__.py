@@ -14,6 +14,7 @@ from jobboard.testing.contract.books import BookCases
 from jobboard.testing.contract.claiming import ClaimingCases
 from jobboard.testing.contract.corruption import CorruptionCases
 from jobboard.testing.contract.delays import DelayCases
+from jobboard.testing.contract.edge_races import EdgeRaceCases
 from jobboard.testing.contract.edge_retries import EdgeRetryCases
 from jobboard.testing.contract.edges import EdgeCases
 from jobboard.testing.contract.ends import (
@@ -71,10 +72,10 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1362
+CONTRACT_CASES = 1377
 
 #: How many of them need edges.
-EDGE_CASES = 222
+EDGE_CASES = 237
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
@@ -104,7 +105,8 @@ class Contract(
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, FollowUpCases, DeclaredFollowUpCases,
-    KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases, Counted,
+    KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
+    EdgeRaceCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 
