@@ -17,7 +17,7 @@ from harnesses.console_process import console
 from harnesses.hostile_board import fill
 from harnesses.other_site import other_site
 
-from jobboard import Every, Schedule, fetch
+from jobboard import Every, Posting, Schedule, fetch
 from jobboard.testing import eventually
 
 # Each page is loaded several times.
@@ -68,7 +68,8 @@ def web(uri: str, uuids: list[str]) -> Iterator[Browser]:
 def pages(web: Browser, uuids: list[str]) -> list[str]:
     """Each path that links lead to, with a query and without."""
     web.open("/")
-    found = {_kind_of(url): url for url in [web.driver.current_url]}
+    # The last job is part of a graph; the crawl may meet another one first.
+    found = {_kind_of(url): url for url in [web.driver.current_url, f"{web.root}/b/hostile/jobs/{uuids[-1]}/graph"]}
     seen = set[str]()
     while left := [url for url in found.values() if url not in seen]:
         assert len(found) < _MAX_PAGES, sorted(found)
@@ -206,6 +207,34 @@ def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
         threading.Event().wait(1.5)  # a refresh that is on would come
         assert web.script(requests) == before
         web.choose("#refresh select", "5")
+
+
+_BOXES = """
+const box = (one) => one.getBoundingClientRect();
+return [...document.querySelectorAll(".graph svg svg.node")].map((node) => {
+  const { left, top, right, bottom } = box(node);
+  return [node.querySelector("text").textContent, left, top, right, bottom];
+});
+"""
+
+
+def test_a_graph_is_drawn_without_javascript_from_the_left_to_the_right(web: Browser, uri: str) -> None:
+    with fetch("hostile", uri) as board:
+        fetch_it = Posting("fetch")
+        parts = [Posting("resize", after=[fetch_it]), Posting("scan", after=[fetch_it])]
+        uuid = board.post_many([fetch_it, *parts, Posting("publish", after=parts)])[0].uuid
+    with web.without_javascript():
+        web.open(f"/b/hostile/jobs/{uuid}/graph")
+        boxes = {name: sides for name, *sides in web.script(_BOXES)}
+        assert sorted(boxes) == ["fetch", "publish", "resize", "scan"]
+        left, top, right, bottom = range(4)
+        assert boxes["fetch"][right] < boxes["resize"][left] == boxes["scan"][left]
+        assert boxes["resize"][right] < boxes["publish"][left]
+        upper, lower = sorted((boxes["resize"], boxes["scan"]), key=lambda box: box[top])
+        assert upper[bottom] < lower[top]
+        assert len(web.find(".graph path.edge")) == 4
+        web.find(".graph a")[0].click()
+        assert web.driver.current_url == f"{web.root}/b/hostile/jobs/{uuid}"
 
 
 def test_the_charts_of_a_new_console_show_its_first_look(web: Browser, tmp_path: Path) -> None:

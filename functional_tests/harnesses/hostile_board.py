@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from jobboard import Cron, Entity, Every, Job, JobBoard, LogBook, Posting, Rate, Schedule
+from jobboard.backends.edge_rows import StepRow
+from jobboard.backends.rows import Fence
+from jobboard.board import client_of
 
 MARKUP = '<img src=x onerror="window.pwned=1"></td></table><script>window.pwned=2</script>\'"&amp;'
 TERMINAL = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\b"
@@ -52,4 +55,15 @@ def fill(board: JobBoard) -> list[Job]:
     board.post_many([Posting(NAME, lane=NAME)] * 3 + [Posting("laned", lane=f"tenant:{n}") for n in range(5)] * 2)
     board.pause(lane="tenant:1", by=NAME, reason=TEXT[:1000])
     board.post_many(Posting(f"name {number}") for number in range(60))
-    return [waiting, delayed, failed, *trashed, done, claimed]
+    return [waiting, delayed, failed, *trashed, done, claimed, _post_family(board, claimed)]
+
+
+def _post_family(board: JobBoard, claimed: Job) -> Job:
+    """Post jobs that wait for each other and for a claimed one, which gets a step and a signal; return the last."""
+    first = Posting("W" * 255, after=[claimed])
+    parts = [Posting(NAME, after=[first]), Posting("part", after=[first])]
+    *_, last = board.post_many([first, *parts, Posting(NAME, after=[*parts, first])])
+    client = client_of(board)
+    client.call(client.backend.steps.save, Fence(claimed.uuid, NAME, claimed.token or 0), StepRow(0, NAME, b"\xc0"))
+    board.signal(claimed, NAME, TEXT[:1000], by=NAME)
+    return last
