@@ -11,7 +11,7 @@ from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import Entity, Job, JobBoard, LogBook, Posting
+from jobboard import Entity, Job, JobBoard, JobState, LogBook, Posting
 from jobboard.backends.rows import TrashOutcome
 from jobboard.board import client_of
 from jobboard.testing import Harness
@@ -96,6 +96,17 @@ def _limit_name(board: JobBoard) -> None:
     board.claim_next("alice", expiry=LONG)
 
 
+def _hold_parent(board: JobBoard, count: int = 1) -> list[Job]:
+    """Claim jobs for which another one waits."""
+    jobs = _hold(board, count)
+    board.post("resize", after=jobs)
+    return jobs
+
+
+def _waiting(board: JobBoard) -> str:
+    return next(job.uuid for job in board.iterjobs(states=[JobState.BLOCKED]))
+
+
 #: What comes before, how it is asked, and the round trips.
 ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object], int]] = {
     "post": (lambda board: None, lambda board, _: board.post("resize"), 1),
@@ -146,6 +157,21 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     ),
     "claim_next of a limited name": (_limit_name, lambda board, _: board.claim_next("alice", expiry=LONG), 1),
     "limit of a name": (lambda board: None, lambda board, _: board.limits.set(name="crop", running=3), 5),
+    "post with a parent": (
+        lambda board: board.post("resize"), lambda board, parent: board.post("resize", after=[parent]), 3,
+    ),
+    "end of a parent": (_hold_parent, lambda board, jobs: board.consume(jobs[0], "alice"), 1 + 4),
+    "end of 20 parents of a job": (
+        lambda board: _hold_parent(board, 20), lambda board, jobs: board.consume_many(jobs, "alice"), 1 + 4,
+    ),
+    "link": (
+        lambda board: _hold_parent(board) and (_waiting(board), board.post("resize").uuid),
+        lambda board, pair: client_of(board).backend.edges.link(pair[0], [pair[1]]), 3,
+    ),
+    "end with a posting": (
+        _hold, lambda board, jobs: board.consume(jobs[0], "alice", post=[Posting("resize")]), 1 + 1,
+    ),
+    "signal": (_hold, lambda board, jobs: board.signal(jobs[0], str(jobs[0].uuid)), 3),
     "get": (lambda board: board.post("resize"), lambda board, job: board.get(job.uuid), 2),
     "find": (lambda board: board.post("resize", key="f"), lambda board, job: board.find("resize", "f"), 2),
     "pause": (lambda board: board.resume("crop"), lambda board, _: board.pause("crop"), 2),

@@ -150,7 +150,7 @@ class EdgeAuditor:
     def _count_anew(self, uuid: str) -> bool:
         path = self._layout.edges_of(uuid)
         if self._connection.read_one(path) is None:
-            self._transactions.create_buckets([path])
+            self._transactions.create_all_buckets(self._layout.edges)
             request = self._connection.new_write()
             request.create(path, Tally().pack())
             self._connection.is_written(request)
@@ -172,7 +172,7 @@ class EdgeAuditor:
 
     def _create_folder(self, parent: str) -> None:
         path = self._layout.children_of(parent)
-        self._transactions.create_buckets([path])
+        self._transactions.create_all_buckets(self._layout.children)
         request = self._connection.new_write()
         request.create(path, b"")
         # It may be there.

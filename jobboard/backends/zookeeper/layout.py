@@ -99,16 +99,20 @@ class Layout:
 
     @property
     def book_buckets(self) -> list[str]:
-        return [f"{self.books}/{number:02x}" for number in range(_SPREAD)]
+        return self.buckets_of(self.books)
 
     @property
     def entry_buckets(self) -> list[str]:
-        return [f"{self.entries}/{number:02x}" for number in range(_SPREAD)]
+        return self.buckets_of(self.entries)
 
     @property
     def buckets(self) -> list[str]:
         """What the jobs' znodes stand in."""
-        return [f"{self.jobs}/{number:02x}" for number in range(_SPREAD)]
+        return self.buckets_of(self.jobs)
+
+    def buckets_of(self, kind: str) -> list[str]:
+        """What the znodes of a kind stand in."""
+        return [f"{kind}/{number:02x}" for number in range(_SPREAD)]
 
     def job(self, uuid: str) -> str:
         return f"{self.jobs}/{_bucket(uuid)}/{uuid}"

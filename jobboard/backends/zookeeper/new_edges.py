@@ -119,10 +119,8 @@ class NewEdges:
 
     def prepare(self, transactions: Transactions) -> None:
         """Make sure that what is made can be made."""
-        layout = self._layout
-        parents = dict.fromkeys(edge.parent for edge in self._edges)
-        transactions.create_buckets([layout.children_of(parent) for parent in parents])
-        transactions.create_buckets([layout.edges_of(edge.child) for edge in self._edges])
+        if self._edges:
+            transactions.create_all_buckets(self._layout.edges, self._layout.children)
 
     def write(self, transaction: Transaction, transactions: Transactions) -> None:
         """Add the edges and marks; the jobs are written beside them."""

@@ -63,6 +63,8 @@ class Poster:
                     self._create_buckets(batch)
                 batch = self._carried_out(self.certain_plan(rows))
                 continue
+            # This client may hold a parent, whose record says now that it has children.
+            self._jobs.remember(batch.known)
             with after_a_change():
                 return self._posted(batch, len(rows))
         raise BoardUnavailable("others post under the same keys faster than this client can")
@@ -116,7 +118,6 @@ class Poster:
         now = self._clock.now()
         if any(batch.plan.edges.seal(graph, now) is Verdict.LOST for graph in seals):
             return Refused(())
-        self._create_buckets(batch)
         return batch
 
     def note_conflict(self, conflict: Conflict) -> None:

@@ -252,15 +252,15 @@ class ReadModifyWrite:
         done = [one for one in decided if one.write is Write.NOTHING and one.is_fresh]
         if units:
             done += self._writer.carry_out(units, gone, is_again)
-            self._remember(done)
+            self.remember([one.job for one in done if one.job is not None])
         return done
 
-    def _remember(self, done: Sequence[Decided[Answer]]) -> None:
-        """Remember the jobs that this client still holds."""
+    def remember(self, jobs: Iterable[StoredJob]) -> None:
+        """Remember those of these jobs, as they were just written, that this client holds."""
         present = self._sessions.present
-        for one in done:
-            if one.job is not None and one.job.presence is not None and one.job.presence == present:
-                self._held.put(one.job.uuid, one.job)
+        for job in jobs:
+            if job.presence is not None and job.presence == present:
+                self._held.put(job.uuid, job)
 
 
 def _leave(job: StoredJob | None, _now: float) -> tuple[StoredJob | None, Write]:

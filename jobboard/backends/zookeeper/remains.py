@@ -45,7 +45,8 @@ class Remains:
         own = self._connection.children(folders, is_fresh=False)
         # The edge itself comes last: it leads to the other one.
         self._delete([*own, *(layout.child(parent, child) for child, parent in pairs), *edges])
-        self._delete([*folders, *map(layout.edges_of, uuids)])
+        emptied = [*folders, *map(layout.edges_of, uuids)]
+        self._delete([path for path, _ in self._connection.existing(emptied)])
         self._delete_unused({*parents, *uuids})
 
     def _delete_unused(self, parents: Iterable[str]) -> None:
@@ -63,14 +64,14 @@ class Remains:
 
     def _delete(self, paths: Sequence[str]) -> None:
         """Delete those of these znodes that there are, in as few transactions as it takes."""
-        found = [path for path, _ in self._connection.existing(paths)]
-        for start in range(0, len(found), _MAX_DELETED):
+        for start in range(0, len(paths), _MAX_DELETED):
+            part = paths[start : start + _MAX_DELETED]
             request = self._connection.new_write()
-            for path in found[start : start + _MAX_DELETED]:
+            for path in part:
                 request.delete(path)
             if not self._connection.is_written(request):
                 # One is gone, or has got children, meanwhile.
-                self._delete_each(found[start : start + _MAX_DELETED])
+                self._delete_each(part)
 
     def _delete_each(self, paths: Sequence[str]) -> None:
         pending = []

@@ -79,7 +79,7 @@ class Steps(StepStore):
     def _save_with_job(self, fence: Fence, step: StepRow, *, is_first: bool) -> ClaimAnswer:
         """Save a step of a job that has none, or of one that another client has changed."""
         layout, uuid = self._layout, fence.uuid
-        self._transactions.create_buckets([layout.steps_of(uuid)])
+        self._transactions.create_all_buckets(layout.steps)
         must_look = not is_first
         there = list[Data | None]([None, None])
 
@@ -115,7 +115,7 @@ class Steps(StepStore):
 
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
         layout = self._layout
-        self._transactions.create_buckets([layout.signals_of(uuid)])
+        self._transactions.create_all_buckets(layout.signals)
         folder: Data | None = None
 
         def decide(job: StoredJob | None, now: float) -> tuple[SignalOutcome, Write]:

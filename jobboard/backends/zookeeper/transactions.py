@@ -110,6 +110,8 @@ class Transactions:
         self._connection, self._layout, self._change_log, self._clock = connection, layout, change_log, clock
         #: Parent znodes that are known to exist.
         self._parents: set[str] = set()
+        #: The kinds of which all buckets are known to exist.
+        self._kinds: set[str] = set()
 
     def begin(self, gone: Collection[str] = ()) -> Transaction:
         return Transaction(self._connection.new_write(), gone=gone)
@@ -247,6 +249,7 @@ class Transactions:
         conflict = Conflict(path, code)
         if code == NO_NODE:
             self._parents.discard(parent(path))
+            self._kinds.clear()
             conflict.is_gone = path in transaction.removed
         return conflict
 
@@ -267,12 +270,26 @@ class Transactions:
             self._parents.add(path)
 
     def mend_folder(self, conflict: Conflict) -> None:
-        """Make what holds the children of a parent anew, if a transaction has met that it is gone."""
+        """Make a bucket of jobs, or what holds the children of a parent, anew, if a transaction has met that it is gone."""
         path = conflict.path
-        if conflict.code == NO_NODE and parent(parent(path)) == self._layout.children:
+        if conflict.code != NO_NODE:
+            return
+        if parent(parent(path)) == self._layout.jobs:
+            self.create_parents([path])
+        elif parent(parent(path)) == self._layout.children:
             self._parents.discard(path)
-            self.create_buckets([path])
+            self.create_all_buckets(self._layout.children)
             self.create_parents([f"{path}/child"])
+
+    def create_all_buckets(self, *kinds: str) -> None:
+        """Make sure that all buckets of these kinds exist; asks once for each kind."""
+        unknown = [kind for kind in kinds if kind not in self._kinds]
+        there = set(self._connection.children(unknown)) if unknown else set()
+        paths = [path for kind in unknown for path in self._layout.buckets_of(kind) if path not in there]
+        if paths:
+            self.create_parents(paths)
+            self.create_parents([f"{path}/child" for path in paths])
+        self._kinds.update(unknown)
 
     def create_buckets(self, paths: Sequence[str]) -> None:
         """Make sure that the parents of these paths exist, and those of the parents, which a new board lacks."""
