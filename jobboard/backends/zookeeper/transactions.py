@@ -269,8 +269,8 @@ class Transactions:
                 raise refused(self._connection.where, fault[1])
             self._parents.add(path)
 
-    def mend_folder(self, conflict: Conflict) -> None:
-        """Make a bucket of jobs, or what holds the children of a parent, anew, if a transaction has met that it is gone."""
+    def mend_parents(self, conflict: Conflict) -> None:
+        """Make anew what a transaction has met to be gone: a bucket of jobs, or what holds the children of a parent."""
         path = conflict.path
         if conflict.code != NO_NODE:
             return

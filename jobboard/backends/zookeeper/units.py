@@ -262,6 +262,6 @@ class UnitWriter:
             if conflict.is_gone:
                 gone.add(conflict.path)
             self._lanes.note_conflict(conflict)
-            self._transactions.mend_folder(conflict)
+            self._transactions.mend_parents(conflict)
             return False
         return True
