@@ -53,6 +53,15 @@ if plain and is_awaited and #plain == 1 then
   end
 end
 
+-- include: post_staged
+
+if not plain then
+  local answer = post_staged(sent)
+  if answer then
+    return answer
+  end
+end
+
 -- include: waiters
 
 if plain and is_awaited and #plain > 1 and not is_heard('POSTED') then

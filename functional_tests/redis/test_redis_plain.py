@@ -14,7 +14,8 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import EventKind, JobBoard, JobPriority, Posting
-from jobboard.backends.redis import waiting
+from jobboard.backends.redis import RedisBackend, waiting
+from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob, Ties, Verdict
 from jobboard.board import client_of
 
 LONG = 600.0
@@ -170,3 +171,38 @@ def test_a_call_removes_few_more_completed_jobs_than_it_should(server: RedisServ
         key = f"{{jobboard:{board.name}}}:completed"
         client.zadd(key, dict.fromkeys(client.zrange(key, 0, -1), 1))
     assert [board._backend.maintenance.tidy(50) for _ in range(4)] == [80, 80, 80, 0]
+
+
+def lead_graph(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]:
+    """Post a graph in parts, let it go, and consume nine parents of one child; each step changes something."""
+    *parents, child, graph = uuids
+    for part in (parents[:6], parents[6:]):
+        ties = Ties(has_children=True)
+        new = [NewJob(each, "part", number % 5 + 1, b"{}", graph=graph, ties=ties) for number, each in enumerate(part)]
+        # The repeat finds the jobs.
+        yield from (None for _ in range(2) if backend.jobs.post(new))
+    yield from (None for _ in backend.jobs.post([NewJob(child, "whole", 3, b"{}", parents=tuple(parents))]))
+    backend.edges.seal(graph)
+    yield None
+    claimed = backend.jobs.claim_next(ClaimRequest("alice", "c" * 32, LONG), None, 100)
+    assert [row.name for row in claimed] == ["part"] * 9
+    yield None
+    ends = [Consumption(Fence(row.uuid, "alice", row.token), row.uuid.encode(), LONG) for row in claimed]
+    for part in (ends[:5], ends[5:8], ends[8:]):
+        assert backend.jobs.consume(part) == [Verdict.DONE] * len(part)
+        yield None
+    assert [row.uuid for row in backend.jobs.claim_next(ClaimRequest("alice", "d" * 32, LONG), None, 2)] == [child]
+    yield None
+
+
+def test_a_graph_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+    plain, received = harness.board(), harness.board()
+    received.subscribe(lambda event: None, set(EventKind))
+    uuids = [str(uuid.uuid4()) for _ in range(11)]
+    backends = [board._backend for board in (plain, received)]
+    steps = 0
+    for _ in zip(*(lead_graph(backend, uuids) for backend in backends), strict=True):
+        steps += 1
+        assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
+    assert steps == 11
+    assert plain.audit() == []

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import LinkOutcome, parent_of_graph
-from jobboard.backends.rows import NewJob, Posted, PostOutcome, Verdict
+from jobboard.backends.rows import NewJob, Posted, PostOutcome, Ties, Verdict
 from jobboard.client.cycles import CycleSearch
 from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound
 
@@ -86,6 +86,7 @@ class GraphPoster:
     def _parts(self, graph: Graph) -> Iterator[tuple[list[NewJob], list[tuple[str, Sequence[str]]]]]:
         """Cut a graph into parts that one step posts, and what their jobs wait for besides."""
         most = min(self._backend.capabilities.largest_graph, 2 * self._backend.capabilities.largest_batch)
+        parents_of_some = {parent for new in graph.jobs for parent in new.parents}
         part: list[NewJob] = []
         more: list[tuple[str, Sequence[str]]] = []
         left = most
@@ -95,7 +96,11 @@ class GraphPoster:
                 yield part, more
                 part, more, left = [], [], most
             parents, others = new.parents[: most - 2], new.parents[most - 2 :]
-            part.append(replace(new, parents=parents, graph=graph.id))
+            ties = new.ties
+            if new.uuid in parents_of_some:
+                # So that the edges that come later need not change its record.
+                ties = replace(ties or Ties(), has_children=True)
+            part.append(replace(new, parents=parents, graph=graph.id, ties=ties))
             left -= 2 + len(parents)
             if others:
                 more.append((new.uuid, others))

@@ -23,6 +23,9 @@ local function state_index(state, name)
   return board .. ':' .. STATE_INDEXES[state] .. ':' .. name
 end
 
+-- For how long a graph may get no further part.
+local GRAPH_TTL = 60 * 1000000
+
 local MEMBER_LENGTH = 48
 
 local function uuids_of(members)

@@ -1,4 +1,4 @@
--- include: records
+-- include: board
 -- Jobs that have keys of their own beside their records: edges, steps, signals. `own_keys` (a sorted set) has each of
 -- them, with the moment at which the job is forgotten: +inf while it has not ended.
 
@@ -32,7 +32,7 @@ local function forget_keys(most)
   local forgotten, parents = {}, 0
   for number, uuid in ipairs(owners) do
     if marks[number] then
-      redis.call('ZADD', key('own_keys'), decimal(now + RETRY_WINDOW), uuid)
+      redis.call('ZADD', key('own_keys'), string.format('%.0f', now + RETRY_WINDOW), uuid)
     else
       local is_done, count = delete_keys(uuid)
       parents = parents + count

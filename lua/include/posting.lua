@@ -3,8 +3,6 @@
 
 local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
   local aliases, by_key, windows = {}, {}, {}
-  -- For how long a graph may get no further part.
-  local GRAPH_TTL = 60 * 1000000
   -- Of graphs that postings of this script are parts of: whether one was given up, and whether its mark was moved on.
   local given_up, is_moved_on = {}, {}
 

@@ -1,0 +1,104 @@
+-- include: board
+-- include: post_plainly
+-- The plain case of a part of a graph: new jobs of one name that wait for nothing but the graph, whose mark says when
+-- it is given up. What it writes and what posting.lua writes must be changed together.
+
+-- Returns the uuids, the graph and whether each has children, if the case is plain but for the records.
+local function staged_uuids(postings)
+  local name, graph, uuids, are_parents, seen = postings[2], nil, {}, {}, {}
+  for index = 1, #ARGV - 1 do
+    local from = POSTING_PARTS * (index - 1)
+    local uuid, parts = postings[from + 1], postings[from + 7]
+    local ties = type(parts) == 'table' and not (parts[1] or parts[2]) and parts[3]
+    local is_other_name = postings[from + 2] ~= name
+    if not (ties and ties.graph) or ties.graph ~= (graph or ties.graph) or is_other_name or seen[uuid]
+      or postings[from + 4] or postings[from + 6] then
+      return
+    end
+    for tie in pairs(ties) do
+      if tie ~= 'graph' and tie ~= 'has_children' then
+        return
+      end
+    end
+    graph, seen[uuid] = ties.graph, true
+    uuids[index], are_parents[index] = uuid, ties.has_children or false
+  end
+  return uuids, graph, are_parents
+end
+
+-- Whether a graph may get a further part, and all its jobs are new.
+local function is_new_part(uuids, graph)
+  local mark = redis.call('HMGET', key('marks'), 'graph:' .. graph)[1]
+  local is_readable, values = pcall(cmsgpack.unpack, mark or '')
+  if mark and not (is_readable and type(values) == 'table' and type(values[6]) == 'number' and values[6] > now)
+    or is_due() or is_heard('POSTED') then
+    return false
+  end
+  local gone = {key('graph', graph)}
+  for number, uuid in ipairs(uuids) do
+    gone[number + 1] = key('done', uuid)
+  end
+  return redis.call('EXISTS', unpack(gone)) == 0 and not is_any_known(uuids)
+end
+
+-- Post them, if they are new. Returns the answer of post.lua.
+local function post_staged(postings)
+  -- luacheck: ignore 311
+  local uuids, graph, are_parents = staged_uuids(postings)
+  if not uuids or not is_new_part(uuids, graph) then
+    return
+  end
+  local pack, count, name = cmsgpack.pack, #uuids, postings[2]
+  local
+    -- each field, by ",": its_FIELD
+    =
+    -- each field, by ",": '\194'
+  its_name, its_created, its_state, its_attempts, its_token = pack(name), pack(now), '\167BLOCKED', '\0', '\0'
+  its_modified, its_history_length = its_created, '\1'
+  local entries, ends = '\166POSTED' .. its_created .. '\194\194\194', {}
+  for _, is_parent in ipairs({true, false}) do
+    local
+      -- each tie, by ",": its_TIE
+      =
+      -- each tie, by ",": '\194'
+    its_graph, its_has_parents = pack(graph), '\195'
+    if is_parent then
+      its_has_children, its_has_keys = '\195', '\195'
+    end
+    ends[is_parent] = '\194\194' .. pack(''
+      -- each tie: .. its_TIE
+    ) .. entries
+  end
+  local sequence = redis.call('HINCRBY', key('counters'), 'sequence', count) - count
+  local records, listings, places, children, owners, codes = {}, {}, {}, {}, {}, {}
+  for index = 1, count do
+    local at, from = 2 * index, POSTING_PARTS * (index - 1)
+    local uuid, priority = uuids[index], postings[from + 3]
+    local place = place_of(now, priority)
+    sequence = sequence + 1
+    its_uuid, its_priority, its_sequence, its_place = pack(uuid), pack(priority), pack(sequence), pack(place)
+    -- each posted field: its_FIELD = pack(postings[from + 7 + NUMBER] or false)
+    records[at - 1], records[at] = uuid, TIED_HEAD
+      -- each field: .. its_FIELD
+      .. ends[are_parents[index]]
+    listings[at - 1], listings[at] = uuid, ARGV[index + 1]
+    places[at - 1], places[at] = place, member_of(uuid, sequence)
+    children[at - 1], children[at] = '0', uuid
+    codes[index] = -sequence
+    if are_parents[index] then
+      owners[#owners + 1], owners[#owners + 2] = '+inf', uuid
+    end
+  end
+  redis.call('HSET', key('jobs'), unpack(records))
+  redis.call('HSET', key('listings'), unpack(listings))
+  redis.call('ZADD', key('blocked', name), unpack(places))
+  redis.call('ZADD', key('names'), 'NX', '0', name)
+  redis.call('ZADD', key('children', 'graph:' .. graph), unpack(children))
+  if #owners > 0 then
+    redis.call('ZADD', key('own_keys'), unpack(owners))
+  end
+  local due = now + GRAPH_TTL
+  redis.call('HSET', key('marks'), 'graph:' .. graph, pack({'GONE', '', false, false, '', due}))
+  redis.call('ZADD', key('delayed'), string.format('%.0f', due), '\tgraph:' .. graph)
+  return {'OK', now, codes, {}}
+end
