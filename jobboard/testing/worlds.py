@@ -6,7 +6,7 @@ import dataclasses
 import re
 import uuid as uuids
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from jobboard.backends.edge_rows import StepRow
@@ -78,7 +78,7 @@ class World:
             return None
         values = {each.name: getattr(row, each.name) for each in fields(row) if each.name != "sequence"}
         values["token"] = self.token(row.token)
-        values["ties"] = astuple(row.ties or Ties())
+        values["ties"] = asdict(row.ties or Ties())
         values["reason"], values["last_error"] = unnamed(row.reason), unnamed(row.last_error)
         return values | {"history": ()}
 
@@ -104,7 +104,10 @@ class World:
     def family(self) -> list[Any]:
         """Return what readers see of the children of the job, and of its steps and signals."""
         edges, steps = self.store.edges, self.store.steps
-        children = [(edge.child, edge.outcome) for edge in edges.children(self.uuid, None, 10).edges]
+        # Of a job that is gone a store need not know the children.
+        is_there = self.store.jobs.read([self.uuid]) != [None]
+        found = edges.children(self.uuid, None, 10).edges if is_there else []
+        children = [(edge.child, edge.outcome) for edge in found]
         signals = [(signal.name, signal.value) for signal in steps.signals(self.uuid)]
         done = [(step.number, step.name, step.result) for step in steps.load(self.uuid, 0, 10)]
         return [sorted(children), edges.counts([self.uuid]), sorted(signals), done]
