@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections
 
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
+from jobboard.conductor.outcome import Suspension
 from jobboard.conductor.outcome import plain_copy
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import (
@@ -36,7 +37,7 @@ from jobboard.events import EventKind, HistoryEntry
 logger = logging.getLogger("jobboard.contrib.django")
 
 #: What a task raises to tell the board, and is no failure.
-_NO_FAILURES = (RunAgain, Cancelled)
+_NO_FAILURES = (RunAgain, Cancelled, Suspension)
 
 
 def task_handlers(
