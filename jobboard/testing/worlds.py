@@ -149,9 +149,11 @@ class _Requests:
 
     def _post(self, new: NewJob) -> Any:
         (posted,) = self.store.jobs.post([new])
-        # Of a job that is only remembered, a store need not know more than its uuid.
+        # Of a job that is only remembered, a store need not know more than its uuid; and the record itself tells of
+        # parents that have ended by now.
         is_shown = self.store.jobs.read([posted.row.uuid]) != [None]
-        return posted.outcome, posted.row.uuid, is_shown and self.world.seen(posted.row)
+        seen = self.world.seen(posted.row) if is_shown else None
+        return posted.outcome, posted.row.uuid, seen and seen | {"ties": None}
 
     def post(self) -> Any:
         return self._post(self._new(self.world.uuid))
