@@ -24,6 +24,11 @@ class Hand:
     def __call__(self, command: str, kind: str, *arguments: object) -> Any:
         return self._client.execute_command(command, self.key(kind), *arguments)
 
+    def names(self, pattern: str) -> list[str]:
+        """Return the names of the keys that there are, by a pattern of the server's."""
+        found = self._client.scan_iter(self._key.replace("{", r"\{") + ":" + pattern)
+        return sorted(key.decode().removeprefix(f"{self._key}:") for key in found)
+
     def close(self) -> None:
         self._client.close()
 

@@ -1,0 +1,135 @@
+"""Edges, marks, steps and signals on Redis: what an audit finds in their keys and mends, what they cost, what stays."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Callable
+
+import pytest
+from harnesses.fixtures import a_board, a_harness, a_server
+from harnesses.redis_hand import Hand, a_hand
+from harnesses.redis_harness import RedisHarness
+from servers.redis_servers import RedisServer
+
+from jobboard import AlreadyPosted, Job, JobBoard, JobState, Posting
+from jobboard.backends.base import Backend
+from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
+from jobboard.backends.rows import Fence, NewJob, Verdict
+from jobboard.testing.contract.lanes import states_of
+
+LONG = 600.0
+GONE = "01a2239d-9061-7944-9a7d-c3da5a92ace4"
+
+server = a_server(RedisServer)
+harness = a_harness(RedisHarness)
+board = a_board()
+hand = a_hand()
+
+
+def backend_of(board: JobBoard) -> Backend:
+    return board._backend
+
+
+#: What somebody does to the keys of a child whose first parent has ended; it waits for the second one.
+DAMAGES: dict[str, Callable[[Hand, str, list[Job]], object]] = {
+    "an edge has lost its end": lambda hand, child, parents: hand("HDEL", f"ends:{child}", parents[0].uuid),
+    "all ends are lost": lambda hand, child, parents: hand("DEL", f"ends:{child}"),
+    "a mark can't be read": lambda hand, child, parents: hand("HSET", "marks", parents[0].uuid, b"\xc1"),
+    "a mark has no timer": lambda hand, child, parents: hand(
+        "HSET", "marks", parents[0].uuid, b"\x96\xa4DONE\xa6resize\xc2\xc2\xa1z\x01"
+    ),
+    "a job that is gone has keys": lambda hand, child, parents: hand("ZADD", "own_keys", "+inf", GONE),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_edges_are_found_and_mended(board: JobBoard, hand: Hand, damage: str) -> None:
+    parents = [board.post("resize") for _ in range(2)]
+    child = board.post("report", after=parents)
+    first, second = board.claim_next("alice", limit=2, expiry=LONG)
+    board.consume(first, "alice", 1)
+    DAMAGES[damage](hand, child.uuid, parents)
+    assert board.audit()
+    assert board.audit(repair=True)
+    assert board.audit() == []
+    assert backend_of(board).edges.counts([child.uuid]) == [EdgeCounts(open=1, done=1)]
+    assert states_of(board, child) == [JobState.BLOCKED]
+    board.consume(second, "alice", 2)
+    assert states_of(board, child) == [JobState.UNCLAIMED]
+    assert {parent.uuid: parent.result for parent in child.parents()} == {first.uuid: 1, second.uuid: 2}
+
+
+@pytest.mark.parametrize("lost", ["parents", "graph"])
+def test_a_job_that_nothing_holds_back_is_found_and_goes_on(board: JobBoard, hand: Hand, lost: str) -> None:
+    uuid, backend = str(uuids.uuid4()), backend_of(board)
+    parent = board.post("resize")
+    graph = str(uuids.uuid4()) if lost == "graph" else None
+    parents = () if graph else (parent.uuid,)
+    assert backend.jobs.post([NewJob(uuid, "report", 3, b"", parents=parents, graph=graph)])[0].row.uuid == uuid
+    hand("DEL", f"parents:{uuid}" if graph is None else "marks")
+    assert [finding.uuid for finding in board.audit()] == [uuid]
+    assert board.audit(repair=True)
+    assert board.audit() == []
+    # Of a graph that nobody can complete nothing runs.
+    state = [row and row.state for row in backend.jobs.read([uuid])]
+    assert state == [None if graph else JobState.UNCLAIMED]
+
+
+def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -> None:
+    parents = [Posting("resize") for _ in range(3)]
+    *_, child = board.post_many([*parents, Posting("report", after=parents)])
+    backend = backend_of(board)
+    for _ in range(2):
+        for job in board.claim_next("alice", limit=3, expiry=LONG):
+            token = backend.jobs.read([job.uuid])[0].token  # type: ignore[union-attr]
+            assert backend.steps.save(Fence(job.uuid, "alice", token), StepRow(0, "a", b"1")) is Verdict.DONE
+            assert backend.steps.signal(job.uuid, "go", b"1") is SignalOutcome.DONE
+            board.consume(job, "alice")
+    assert states_of(board, child) == [JobState.COMPLETE]
+    kinds = ("parents", "children", "ends", "steps", "signals", "own_keys", "marks")
+
+    def left() -> list[str]:
+        return [name for kind in kinds for name in (*hand.names(f"{kind}:*"), *hand.names(kind))]
+
+    assert len(left()) == 1 + 3 + 1 + 4 + 4 + 1
+    # As if they were forgotten by now.
+    for owner in hand("ZRANGE", "own_keys", 0, -1):
+        hand("ZADD", "own_keys", 1, owner)
+    assert board._backend.maintenance.tidy(100) == 4
+    assert left() == []
+
+
+def test_a_large_family_takes_short_scripts(server: RedisServer, board: JobBoard) -> None:
+    """By the server's processor time, on machines of any kind; 5 ms here."""
+    root = Posting("root")
+    leaves = [Posting("leaf", after=[root]) for _ in range(1_000)]
+    whole = Posting("whole", after=leaves)
+    with server.client() as client:
+        for work in (lambda: board.post_many([root, *leaves, whole]), lambda: drain(board)):
+            client.config_resetstat()
+            before = client.info("cpu")["used_cpu_user_main_thread"]
+            work()
+            spent = client.info("cpu")["used_cpu_user_main_thread"] - before
+            assert spent / client.info("commandstats")["cmdstat_evalsha"]["calls"] < 0.03
+    assert board.audit() == []
+
+
+def drain(board: JobBoard) -> None:
+    names = []
+    for _ in range(1_000):
+        jobs = board.claim_next("alice", limit=100, expiry=LONG)
+        if not jobs:
+            break
+        names += [job.name for job in jobs]
+        assert set(board.consume_many(jobs, "alice", results=[1] * len(jobs))) == {None}
+    assert names == ["root", *["leaf"] * 1_000, "whole"]
+
+
+def test_a_key_is_kept_by_no_job_that_is_gone(board: JobBoard, hand: Hand) -> None:
+    job = board.post("resize", key="k", key_for=LONG)
+    board.claim(job, "alice")
+    board.consume(job, "alice")
+    with pytest.raises(AlreadyPosted):
+        board.post("resize", key="k")
+    hand("DEL", f"done:{job.uuid}")
+    assert board.post("resize", key="k").uuid != job.uuid
