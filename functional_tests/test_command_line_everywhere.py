@@ -21,6 +21,7 @@ from servers.redis_servers import RedisCluster, RedisSentinel
 
 from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, NotFound, Posting, Schedule, fetch
 from jobboard.cli.app import run as jobboard
+from jobboard.operate.status import status
 from jobboard.testing import eventually
 
 #: In bytes; their sum takes some 0.2 seconds.
@@ -93,6 +94,44 @@ def test_the_doctor_names_the_server(run: Callable[..., str]) -> None:
     found = {each["subject"]: each for each in json.loads(run("doctor", "--trial", "--json"))}
     assert re.search(r": (Redis|PostgreSQL|MariaDB|etcd|ZooKeeper) \d+\.\d+.* answers$", found["store"]["text"])
     assert found["rights"]["well"] is True
+
+
+def test_a_graph_is_shown_mended_and_taken_off(run: Callable[..., str], board: JobBoard) -> None:
+    def told(*arguments: str) -> Any:
+        return json.loads(run(*arguments, "--json"))
+
+    first = Posting("fetch")
+    parts = [Posting("part", after=[first]) for _ in range(230)]
+    jobs = board.post_many([first, *parts, Posting("report", after=parts)])
+    uuid, report = jobs[0].uuid, jobs[-1].uuid
+    for start in (uuid, report, jobs[100].uuid):
+        graph = told("show", start, "--graph")
+        assert (graph["jobs"], len(graph["edges"]), graph["complete"]) == (232, 460, True)
+        assert graph["states"] == {"blocked": 231, "unclaimed": 1}
+    assert len(run("show", report, "--graph").splitlines()) == 4
+
+    board.claim_next("w1")
+    board.consume(uuid, "w1", {"ok": True})
+    failed, *others = board.claim_next("w1", ["part"], limit=3)
+    board.trash(failed, "w1", reason="no disk")
+    for job in others:
+        board.consume(job, "w1")
+    eventually(lambda: told("show", report)["parents"] == {"total": 230, "done": 2, "failed": 1, "gone": 0})
+    reasons = {reason["kind"]: reason["text"] for reason in told("why", report)["reasons"]}
+    assert f"jobboard restore {failed.uuid}" in reasons["parent_failed"]
+    assert "2 of 230, 1 failed" in reasons["parents"]
+    findings = [finding for finding in status(board)["findings"] if finding["kind"] == "parent_failed"]
+    assert [finding["about"] for finding in findings] == [failed.uuid]
+    assert told("restore", failed.uuid, "--with-children", "--yes")["restored"] == 1
+
+    assert told("signal", report, "approved", "--value", "7")["new"] is True
+    assert told("signal", report, "approved")["new"] is False
+    assert [signal["name"] for signal in told("show", report)["signals"]] == ["approved"]
+    rows = told("cancel", failed.uuid, "--with-children", "--dry-run")
+    assert [row["uuid"] for row in rows] == [report, failed.uuid]
+    assert told("cancel", failed.uuid, "--with-children", "--yes")["cancelled"] == 2
+    assert {job.name for job in board.iterjobs()} == {"part"}
+    assert board.stats().trashed == 0
 
 
 def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, start: Start, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
 
 #: How many parents of each kind are named.
-MAX_NAMED = 5
+MAX_NAMED = 3
 #: How many edges are read to find them, and how many by a request.
 _MAX_EDGES, _PAGE = 10_000, 100
 
