@@ -169,7 +169,8 @@ def _put(transaction: Transaction, row: LimitRow, is_new: bool) -> None:
 
 
 def _rows_of(transaction: Transaction, names: Sequence[str]) -> list[LaneRow]:
-    found = transaction.rows_of_each([LANE], [{"lane": name} for name in names])
+    # Jobs may be blocked on a board without lanes: MySQL refuses to run no statement at all.
+    found = transaction.rows_of_each([LANE], [{"lane": name} for name in names]) if names else []
     return [
         LaneRow(lane, claimed, claimable, retrying, blocked, None if first is None else priority_and_moment(first)[1])
         for lane, claimed, claimable, retrying, blocked, first in found
