@@ -14,8 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections
 
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
-from jobboard.conductor.outcome import Suspension
-from jobboard.conductor.outcome import plain_copy
+from jobboard.conductor.outcome import Suspension, plain_copy
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import (
     Task,
