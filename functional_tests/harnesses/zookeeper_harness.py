@@ -12,8 +12,9 @@ from kazoo.client import KazooClient
 from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.address import Address
 from jobboard.backends.zookeeper import ZooKeeperBackend
+from jobboard.backends.zookeeper.job_record import decode, encode
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
+from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.board import JobBoard
 
 

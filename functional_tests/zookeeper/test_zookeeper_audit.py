@@ -19,8 +19,9 @@ from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import JobBoard, JobState, LogBook, Posting
 from jobboard.backends.zookeeper import audit
+from jobboard.backends.zookeeper.job_record import decode, encode
 from jobboard.backends.zookeeper.layout import Layout
-from jobboard.backends.zookeeper.stored_job import StoredJob, decode, encode
+from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.events import HISTORY_LENGTH
 
 LONG = 600.0

@@ -14,12 +14,13 @@ from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_audit import EdgeAuditor, SuspectEdges
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.job_record import Newer
 from jobboard.backends.zookeeper.lane_audit import LaneAuditor, SuspectLane
 from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.stored_job import NO_VALUE, Newer, StoredJob
+from jobboard.backends.zookeeper.stored_job import NO_VALUE, StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import Write
 from jobboard.errors import BoardUnavailable

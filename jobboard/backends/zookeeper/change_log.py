@@ -14,13 +14,14 @@ from jobboard.backends.zookeeper.codec import decode_guard, decode_schedule, nam
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_mark
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.job_record import decode
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.stored_job import StoredJob, decode
+from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")

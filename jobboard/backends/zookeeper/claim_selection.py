@@ -15,12 +15,13 @@ from jobboard.backends.zookeeper.claiming import Claimer
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.job_record import decode_read
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Item, Listing
 from jobboard.backends.zookeeper.name_guards import NameGuards
 from jobboard.backends.zookeeper.requests import Data
-from jobboard.backends.zookeeper.stored_job import StoredJob, decode_read, size_of
+from jobboard.backends.zookeeper.stored_job import StoredJob, size_of
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, MAX_JOBS
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.errors import BoardUnavailable

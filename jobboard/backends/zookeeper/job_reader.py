@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.connection import MAX_READS, Connection
+from jobboard.backends.zookeeper.job_record import Newer, decode_read
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.backends.zookeeper.stored_job import Newer, StoredJob, decode_read
+from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.errors import BoardUnavailable
 
 MAX_BLOB_READS = 16

@@ -13,13 +13,14 @@ from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
+from jobboard.backends.zookeeper.job_record import Newer, encode_alias
 from jobboard.backends.zookeeper.lanes import Lanes, LaneStep
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.new_edges import NewEdges
 from jobboard.backends.zookeeper.posting_batch import Batch, Plan
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import NO_NODE, Data
-from jobboard.backends.zookeeper.stored_job import MAX_INLINE, Newer, StoredJob, encode_alias
+from jobboard.backends.zookeeper.stored_job import MAX_INLINE, StoredJob
 from jobboard.backends.zookeeper.transactions import MAX_BYTES, Transaction, Transactions
 from jobboard.errors import BoardUnavailable
 
