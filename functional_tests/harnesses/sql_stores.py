@@ -1,4 +1,4 @@
-"""A pytest plugin for the tests of all SQL stores: a board on each, in turn."""
+"""A pytest plugin for the tests of all SQL stores: a harness of each, in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
 from harnesses.sqlite_harness import SqliteHarness
-from jobboard import JobBoard
 from jobboard.testing import Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -24,8 +23,3 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
     server = request.getfixturevalue(request.param)
     with {"postgresql": PostgresqlHarness, "mariadb": MysqlHarness}[request.param](server.uri) as harness:
         yield harness
-
-
-@pytest.fixture
-def board(harness: Harness) -> JobBoard:
-    return harness.board()

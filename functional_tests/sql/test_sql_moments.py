@@ -24,9 +24,15 @@ from jobboard.backends.rows import (
     TrashOutcome,
     Verdict,
 )
-from jobboard.testing import eventually
+from jobboard.testing import Harness, eventually
 
 pytest_plugins = ("harnesses.sql_stores",)
+
+
+@pytest.fixture
+def board(harness: Harness) -> JobBoard:
+    return harness.board()
+
 
 SOON = 0.4
 

@@ -16,6 +16,12 @@ from jobboard.testing import Harness
 
 pytest_plugins = ("harnesses.sql_stores",)
 
+
+@pytest.fixture
+def board(harness: Harness) -> JobBoard:
+    return harness.board()
+
+
 #: How often two clients meet in a race.
 RACES = 300
 
