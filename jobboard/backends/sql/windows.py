@@ -13,7 +13,7 @@ from sqlalchemy import delete, exists, literal_column, not_, select, union_all
 
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.rows import JobRow, NewJob
-from jobboard.backends.sql.job_conditions import COMPLETE, is_one_of
+from jobboard.backends.sql.job_conditions import COMPLETE, is_one_of, mine
 from jobboard.backends.sql.job_statements import FIND_KEYS, JOB
 from jobboard.backends.sql.schema import jobs, windows
 from jobboard.backends.sql.statement import Statement, either, for_each_of, in_list, p, parameters, put
@@ -25,21 +25,28 @@ _its_job = either((jobs.c.board == windows.c.board) & (jobs.c.uuid == windows.c.
 # By this sum no index with the state finds a job, but only its uuid.
 _state: Any = jobs.c.state + literal_column("0")
 _was_cancelled = (_state == COMPLETE) & (jobs.c.cancel_asked == literal_column("1")) & jobs.c.owner.is_(None)
-_kept = (
-    select(*JOB)
-    .select_from(windows)
-    .join(jobs, _its_job)
-    .where(_mine, windows.c.name == p("name"), windows.c.until > p("now"), _state >= COMPLETE, not_(_was_cancelled))
-)
+# Nor does the index of what is over find a window.
+_is_open = windows.c.until + literal_column("0") > p("now")
+_of_name = _mine & (windows.c.name == p("name")) & _is_open
+_has_ended = (_state >= COMPLETE) & not_(_was_cancelled)
+
+
+# Only the primary index has this order, which a range of one value keeps: ``job_conditions`` says why that matters.
+def _is_key(key: Any) -> Any:
+    return (windows.c.key >= key) & (windows.c.key <= key)
+
+
+_uuid_of_key = select(windows.c.uuid).where(_of_name, _is_key(p("key"))).order_by(windows.c.key).limit(1)
 #: The job that has ended and keeps a key of a name.
-HOLDER = Statement(_kept.where(windows.c.key == p("key")))
+HOLDER = Statement(select(*JOB).where(mine, jobs.c.uuid == _uuid_of_key.scalar_subquery(), _has_ended))
+_kept = select(*JOB).select_from(windows).join(jobs, _its_job).where(_of_name, _has_ended)
 _holders = _kept.where(in_list(windows.c.key, "keys"))
 _live: Any = FIND_KEYS.clause
 _live_on: Mapping[str, Any] = FIND_KEYS.otherwise
 #: The jobs that have these keys of a name: the live ones, and those that have ended and keep theirs.
 KEYS = Statement(
     union_all(_live, _holders),
-    postgresql=union_all(_live_on["postgresql"], for_each_of("keys", _kept, lambda key: windows.c.key == key)),
+    postgresql=union_all(_live_on["postgresql"], for_each_of("keys", _kept.order_by(windows.c.key), _is_key)),
     mysql=union_all(_live_on["mysql"], _holders),
     sqlite=union_all(_holders, _live_on["sqlite"].columns(*JOB)),
 )
