@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
-from jobboard import AlreadyPosted, Job, JobBoard, JobState, Posting
+from jobboard import Job, JobBoard, JobState, Posting
 from jobboard.backends.edge_rows import EdgeCounts, Outcome, StepRow, parent_of_graph
 from jobboard.backends.rows import Fence, NewJob, Verdict
 from jobboard.backends.zookeeper import remains, stored_job
@@ -430,72 +430,3 @@ def test_large_results_go_in_smaller_parts(board: JobBoard) -> None:
     for child in children:
         edges = store(board).edges.parents(child.uuid, None, 9).edges
         assert [len(edge.result or b"") > 60_000 for edge in edges] == [True] * 3
-
-
-# -- keys that last ----------------------------------------------------------------------------------------------------
-
-
-def test_a_key_that_lasts_goes_to_one_of_many_once_its_time_is_over(harness: Harness, board: JobBoard) -> None:
-    boards = [board, harness.board(board.name), harness.board(board.name)]
-    first = board.post("resize", key="k", key_for=1.0)
-    end(board, first)
-    assert [other.post("resize", key="k", if_exists="keep") for other in boards] == [first] * 3
-    taken: list[Job] = []
-
-    def try_to_post(other: JobBoard) -> None:
-        try:
-            taken.append(other.post("resize", key="k"))
-        except AlreadyPosted:
-            pass
-
-    with ThreadPoolExecutor(3) as pool:
-        eventually(lambda: list(pool.map(try_to_post, boards)) and taken)
-    assert len(taken) == 1
-    assert board.find("resize", "k") == taken[0]
-    assert board.audit() == []
-
-
-def test_a_key_that_lasts_beside_the_trash(board: JobBoard) -> None:
-    """Restored, the job has its key still; once another one has taken it, it can't be restored."""
-    job = board.post("resize", key="k", key_for=0.5)
-    board.trash(job, by="ada")
-    with pytest.raises(AlreadyPosted):
-        board.post("resize", key="k", if_exists="replace")
-    board.restore(job.uuid)
-    assert board.find("resize", "k") == job
-    board.trash(job, by="ada")
-
-    def posted() -> Job | None:
-        kept = board.post("resize", key="k", if_exists="keep")
-        return None if kept == job else kept
-
-    other = eventually(posted)
-    with pytest.raises(AlreadyPosted):
-        board.restore(job.uuid)
-    board.cancel(other)
-    board.restore(job.uuid)
-    assert board.find("resize", "k") == job
-    assert board.audit() == []
-
-
-@pytest.mark.parametrize("is_purged", [False, True])
-def test_a_cancelled_or_purged_job_frees_a_key_that_lasts(board: JobBoard, is_purged: bool) -> None:
-    job = board.post("resize", key="k", key_for=LONG)
-    if is_purged:
-        board.trash(job, by="ada")
-        board.purge(job.uuid)
-    else:
-        board.cancel(job)
-    assert board.post("resize", key="k") != job
-    assert board.audit() == []
-
-
-def test_a_key_that_lasts_and_leads_to_no_job_is_found(board: JobBoard, operator: KazooClient) -> None:
-    job = board.post("resize", key="k", key_for=LONG)
-    end(board, job)
-    operator.delete(path_of(board, job.uuid))
-    [finding] = board.audit(repair=True)
-    assert job.uuid in finding.problem
-    assert finding.repaired
-    assert board.audit() == []
-    board.post("resize", key="k")
