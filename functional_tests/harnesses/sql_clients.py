@@ -9,7 +9,7 @@ from threading import Barrier
 from typing import Any
 
 from jobboard import JobBoard, JobState
-from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob
+from jobboard.backends.rows import ClaimRequest, Consumption, Fence, JobRow, NewJob, Posted
 
 LONG = 600.0
 
@@ -33,6 +33,22 @@ def claim(backend: Any, job: str, who: str = "ann", expiry: float = LONG) -> Job
 def claimed(backend: Any, who: str = "ann", **options: Any) -> Fence:
     row = claim(backend, post(backend, **options), who)
     return Fence(row.uuid, who, row.token)
+
+
+def post_after(backend: Any, *parents: str) -> list[Posted]:
+    posted: list[Posted] = backend.jobs.post([NewJob(str(uuid.uuid4()), "order", 3, b"body", parents=parents)])
+    return posted
+
+
+def consume(backend: Any, fence: Fence) -> list[Any]:
+    verdicts: list[Any] = backend.jobs.consume([Consumption(fence, b"result", LONG)])
+    return verdicts
+
+
+def state_of(backend: Any, job: str) -> JobState:
+    [row] = backend.jobs.read([job])
+    state: JobState = row.state
+    return state
 
 
 def meet(race: int, *calls: Callable[[], Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from sqlalchemy import case, delete, exists, func, not_, select
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.sql import lanes
 from jobboard.backends.sql.contradictions import CONTRADICTIONS, MEND
+from jobboard.backends.sql.edge_audit import DROP_ORPHANED_EDGES, ORPHANED_EDGES, audit_edges
 from jobboard.backends.sql.lane_audit import audit_lanes
 from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import book_entries, books, jobs, journal
@@ -63,6 +64,8 @@ def audit(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     found += _drop(transaction, repair, ORPHANED_LINES, _DROP_ORPHANED_LINES, "lines of history belong to no job")
     found += _drop(transaction, repair, ORPHANED_ENTRIES, _DROP_ORPHANED_ENTRIES, "entries belong to no logbook")
     found += audit_waits(transaction, repair)
+    found += audit_edges(transaction, repair)
+    found += _drop(transaction, repair, ORPHANED_EDGES, DROP_ORPHANED_EDGES, "edges belong to no job")
     found += _drop(transaction, repair, ORPHANED_STEPS, DROP_ORPHANED_STEPS, "steps belong to no job")
     found += _drop(transaction, repair, ORPHANED_SIGNALS, DROP_ORPHANED_SIGNALS, "signals belong to no job")
     found += audit_windows(transaction, repair)

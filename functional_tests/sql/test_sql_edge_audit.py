@@ -1,0 +1,71 @@
+"""Edges that were damaged on each SQL store: an audit names them, and a repair lets jobs go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harnesses.sql_clients import backend_of, claimed, consume, post, post_after, state_of
+from sqlalchemy import text
+
+from jobboard import JobBoard, JobState
+from jobboard.backends.edge_rows import EdgeCounts
+from jobboard.backends.sql.statement import Statement
+
+pytest_plugins = ("harnesses.sql_stores",)
+
+
+def run(board: JobBoard, sql: str, **parameters: Any) -> None:
+    """Do something to the tables of a board as nobody should."""
+    with backend_of(board).database.write() as transaction:
+        assert transaction.run(Statement(text(sql)), **parameters)
+
+
+def problems_of(board: JobBoard, repair: bool = False) -> list[tuple[str | None, str]]:
+    return [(found.uuid, found.problem) for found in board.audit(repair=repair)]
+
+
+def test_edges_of_jobs_that_are_gone(board: JobBoard) -> None:
+    backend = backend_of(board)
+    parents = [post(backend) for _ in range(3)]
+    [posted] = post_after(backend, *parents)
+    other = post_after(backend, parents[0])[0].row
+    run(board, "DELETE FROM jobboard_jobs WHERE uuid = :uuid", uuid=posted.row.uuid)
+    run(board, "DELETE FROM jobboard_journal WHERE job = :id", id=posted.row.sequence)
+    found = [(None, "3 edges belong to no job")]
+    assert problems_of(board) == problems_of(board, repair=True) == found
+    assert board.audit() == []
+    assert backend.edges.counts([posted.row.uuid, other.uuid]) == [EdgeCounts(), EdgeCounts(open=1)]
+
+
+def test_a_job_whose_parents_have_ended_unseen(board: JobBoard) -> None:
+    backend = backend_of(board)
+    fences = [claimed(backend) for _ in range(3)]
+    children = [post_after(backend, fence.uuid)[0].row.uuid for fence in fences]
+    # So a jobboard would leave it that knows nothing of children.
+    for fence in fences[:2]:
+        run(board, "UPDATE jobboard_jobs SET ties = NULL WHERE uuid = :uuid", uuid=fence.uuid)
+        consume(backend, fence)
+    ended = zip(children[:2], fences[:2], strict=True)
+    found = {(child, f"it waits for job {fence.uuid}, which has ended") for child, fence in ended}
+    assert set(problems_of(board)) == set(problems_of(board, repair=True)) == found
+    assert board.audit() == []
+    assert [state_of(backend, child) for child in children] == [
+        JobState.UNCLAIMED,
+        JobState.UNCLAIMED,
+        JobState.BLOCKED,
+    ]
+
+
+def test_a_job_that_nothing_holds_back(board: JobBoard) -> None:
+    backend = backend_of(board)
+    parents = [post(backend) for _ in range(3)]
+    children = [post_after(backend, parent)[0].row.uuid for parent in parents]
+    run(board, "DELETE FROM jobboard_edges WHERE child = :child", child=children[0])
+    found = [(children[0], "it waits for parents, none of which holds it back")]
+    assert problems_of(board) == problems_of(board, repair=True) == found
+    assert board.audit() == []
+    assert [state_of(backend, child) for child in children] == [
+        JobState.UNCLAIMED,
+        JobState.BLOCKED,
+        JobState.BLOCKED,
+    ]
