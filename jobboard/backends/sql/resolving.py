@@ -26,8 +26,9 @@ from jobboard.errors import BoardUnavailable
 MAX_EDGES = 200
 #: In how many transactions the end of a parent resolves its children; others go on with the rest.
 MAX_PARTS = 4
-#: Seconds after which to see again to children whose rows others have locked.
-LOCKED_DELAY = 0.02
+#: For how many seconds whoever comes next sees at once to children whose rows others have locked, most often for a
+#: moment; and after how many seconds then.
+LOCK_PATIENCE, LOCKED_DELAY = 1.0, 0.05
 
 
 class _Mark(NamedTuple):
@@ -122,9 +123,9 @@ def _move_marks_on(transaction: Transaction, seen: dict[_Mark, tuple[list[str], 
     over, later = [], []
     for mark, (children, most) in seen.items():
         if any(locked.get(child) is not None for child in children):
-            later.append(
-                {"parent": mark.parent, "last_child": mark.last_child, "due_at": transaction.now + LOCKED_DELAY}
-            )
+            is_young = transaction.now - mark.due_at < LOCK_PATIENCE
+            due_at = mark.due_at if is_young else transaction.now + LOCKED_DELAY
+            later.append({"parent": mark.parent, "last_child": mark.last_child, "due_at": due_at})
         elif len(children) < most:
             over.append(mark.parent)
         else:
