@@ -67,14 +67,13 @@ class Steps(StepStore):
         deadline, place = Deadline(CHANGE_TIMEOUT), self._keys.signal(uuid, name)
         while True:
             (job,) = self._expiry.read([uuid])
-            sent = self._connection.read([get(place, keys_only=True)])[0].first
-            if sent is not None:
-                return SignalOutcome.REPEATED
             now = self._connection.now()
             row = None if job is None or job.row.uuid != uuid else job.row.seen()
             change = waiting.signal(row, name, by, now)
             if job is None or row is None or not change.told:
                 return change.answer
+            if self._connection.read([get(place, keys_only=True)])[0].first is not None:
+                return SignalOutcome.REPEATED
             write = change_of(job, row, change)
             write.compares = (absent(place),)
             write.ops = (put(place, pack([value, now, by])), put(self._keys.kept_of(uuid), b""))
