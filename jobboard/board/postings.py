@@ -153,6 +153,9 @@ class Postings:
         batch = check_postings(postings)
         if not batch:
             return (), None
+        for posting in batch:
+            if isinstance(posting.book, LogBook) and posting.book.version is None:
+                raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
         new_jobs = [self.new_job(*fields_of(posting)) for posting in batch]
         graph = self.graph_of(batch, new_jobs) or Graph(new_uuid(), [new for new, _ in new_jobs])
         if graph.fits(backend):
