@@ -113,7 +113,9 @@ carry_out = function(soon)
       return
     end
     local failed, gone
-    if redis.call('EXISTS', key('failed', uuid), key('gone', uuid)) > 0 then
+    -- Of a graph, many have no parents.
+    local count = redis.call('ZCARD', key('parents', uuid))
+    if count > 0 and redis.call('EXISTS', key('failed', uuid), key('gone', uuid)) > 0 then
       failed = redis.call('SRANDMEMBER', key('failed', uuid))
       gone = redis.call('SRANDMEMBER', key('gone', uuid))
     end
@@ -124,7 +126,7 @@ carry_out = function(soon)
       set_reason(job, 'its parent ' .. gone .. ' was cancelled or purged', nil, true)
       trash(job, nil, nil, job.reason)
     elseif not (job.graph or failed and job.if_failed ~= 'run')
-      and redis.call('ZCARD', key('parents', uuid)) <= redis.call('HLEN', key('ends', uuid)) then
+      and (count == 0 or count <= redis.call('HLEN', key('ends', uuid))) then
       job.has_parents = nil
       if job.state == 'BLOCKED' then
         join(job, place_of(now, job.priority))
