@@ -181,12 +181,17 @@ def test_what_is_refused_while_memory_is_full_has_changed_nothing(full: JobBoard
     assert (full.job_count, full.audit()) == (count, [])
 
 
-def test_a_job_that_has_ended_without_retention_keeps_no_details(board: JobBoard, server: RedisServer) -> None:
+@pytest.mark.parametrize(("size", "kept"), [(1_000, 1_000), (65_000, 65_000), (70_000, 0)])
+def test_a_job_that_has_ended_without_retention_keeps_no_details(
+    board: JobBoard, server: RedisServer, size: int, kept: int
+) -> None:
+    """Nor a result that is too long for the edge to a child which is posted then."""
     job = board.post("resize", details=LARGE)
     board.claim(job, "alice")
-    board.consume(job, "alice", "x" * 1000)
+    board.consume(job, "alice", "x" * size)
     with server.client() as client:
-        assert len(client.get(f"{{jobboard:{board.name}}}:done:{job.uuid}") or LARGE["large"]) < 1000
+        stored = client.get(f"{{jobboard:{board.name}}}:done:{job.uuid}") or b""
+        assert kept < len(stored) < kept + 1000
     again = board.post("resize", details=LARGE, uuid=job.uuid)
     assert (again.uuid, again.details, board.job_count) == (job.uuid, LARGE, 0)
 
