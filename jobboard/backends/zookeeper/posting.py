@@ -133,7 +133,7 @@ class Poster:
 
     def likely_plan(self, rows: Sequence[NewJob]) -> Plan:
         """Plan for the usual case that none of these uuids exists yet; the transaction itself finds out."""
-        plan = Plan(rows, self._clock, self._layout)
+        plan = self._plan(rows)
         holders = self._holders(rows)
         if any(holders.values()):
             self._take_in(plan, holders)
@@ -145,10 +145,16 @@ class Poster:
 
         :param ending: jobs that end in the same step. :param seals: graphs that are complete with it.
         """
-        plan = Plan(rows, self._clock, self._layout, ending)
+        plan = self._plan(rows, ending)
         self._take_in(plan, self._holders(rows))
         self._take_in_family(plan, seals)
         return plan
+
+    def _plan(self, rows: Sequence[NewJob], ending: Sequence[StoredJob] = ()) -> Plan:
+        if any(new.parents or new.graph is not None for new in rows):
+            # Before the moment from which delays count: a board has no buckets of edges from the beginning.
+            self._transactions.create_all_buckets(self._layout.edges, self._layout.children)
+        return Plan(rows, self._clock, self._layout, ending)
 
     def _holders(self, rows: Sequence[NewJob]) -> dict[tuple[str, str], Data | None]:
         """Return what is under each name and key of the postings."""
