@@ -7,6 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobboard import At, Entity, JobBoard, JobState, LogBook, Posting, Schedule
+from jobboard.backends.edge_rows import StepRow
+from jobboard.backends.rows import Fence, Verdict
+from jobboard.board import client_of
+from jobboard.board.ends import suspend
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import firing
 
@@ -41,6 +45,26 @@ def _book(board: JobBoard) -> LogBook:
 
 def _nothing(board: JobBoard) -> None:
     pass
+
+
+def _claimed_parent(board: JobBoard) -> Any:
+    """A claimed job for which two others wait, and what is to follow it."""
+    board.post("resize", on_complete=Posting("last", key="last"))
+    job = board.claim_next("alice", expiry=LONG)[0]
+    for number in range(2):
+        board.post("rotate", after=[job], key=str(number))
+    return job
+
+
+def _consume_parent(board: JobBoard, job: Any, post: list[Posting]) -> None:
+    """After a lost reply its children are resolved by whoever comes next."""
+    board.consume(job, "alice", "done", post=post)
+    assert board.claim_next("bob", ["nothing of this name"]) == []
+
+
+def _save_step(board: JobBoard, job: Any) -> None:
+    step = StepRow(0, "charge", client_of(board).encode("result", 1))
+    assert client_of(board).save_step(Fence(job.uuid, "alice", job.token), step) is Verdict.DONE
 
 
 Prepare, Act = Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]
@@ -85,6 +109,19 @@ MUTATIONS: dict[str, tuple[Prepare, Act]] = {
         lambda board: board.register_entity(Entity("conductor", "a")),
         lambda board, _: board.remove_entity(Entity("conductor", "a")),
     ),
+    "post after": (
+        lambda board: [board.post("resize") for _ in range(2)],
+        lambda board, parents: board.post("rotate", after=parents, if_failed="run", key="k", key_for=LONG),
+    ),
+    "consume a parent": (_claimed_parent, lambda board, job: _consume_parent(board, job, [])),
+    "consume with posts": (
+        _claimed_parent,
+        lambda board, job: _consume_parent(board, job, [Posting("next", key="k"), Posting("after", after=[job])]),
+    ),
+    "cancel a parent": (_claimed_parent, lambda board, _: board.cancel(board.find("rotate", "1"))),
+    "signal": (lambda board: board.post("resize"), lambda board, job: board.signal(job, "approved", {"n": 1})),
+    "wait for a signal": (_claimed, lambda board, job: suspend(board, job, "alice", 0.0, "approved", "it waits")),
+    "save a step": (_claimed, _save_step),
     "save book": (_nothing, lambda board, _: board.save_book(LogBook("journal"))),
     "save book again": (_book, _saved_again),
     "destroy book": (_book, lambda board, book: board.destroy_book(book.uuid)),
@@ -120,6 +157,8 @@ def photo_of(board: JobBoard) -> Any:
             job.name, (job.key or "").partition("@")[0], job.details, job.priority, job.record.state,
             job.record.attempts, job.record.owner, job.record.reason, job.record.last_error, job.record.cancel_asked,
             job.checkpoint, job.result, [(line.kind, line.who) for line in job.history],
+            sorted(str(parent.state) for parent in job.parents()), [signal.value for signal in job.signals()],
+            [step.name for step in job.steps()],
         )
         for job in board.iterjobs(states=list(JobState))
     ]  # fmt: skip
