@@ -15,9 +15,9 @@ from servers.base import HOST
 from servers.proxy import Cut, Proxy
 
 from jobboard import At, JobBoard, Posting, Schedule
+from jobboard.backends.sql.batch import _Batch
 from jobboard.backends.sql.mysql import replies
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
-from jobboard.backends.sql.posting import _Batch
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
