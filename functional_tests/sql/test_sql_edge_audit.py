@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harnesses.fixtures import a_board
 from harnesses.sql_clients import backend_of, claimed, consume, post, post_after, state_of
 from sqlalchemy import text
 
@@ -12,6 +13,7 @@ from jobboard.backends.edge_rows import EdgeCounts
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_stores",)
+board = a_board()
 
 
 def run(board: JobBoard, sql: str, **parameters: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from harnesses.fixtures import a_board
 from harnesses.sql_clients import backend_of, claim, claimed, consume, meet, post, post_after, state_of
 
 from jobboard import JobBoard, JobState
@@ -17,6 +18,7 @@ from jobboard.testing import Harness
 
 pytest_plugins = ("harnesses.sql_stores",)
 pytestmark = pytest.mark.timeout(900)
+board = a_board()
 
 #: How often two clients meet in a race, for each of the two ways; 1,000 times take minutes.
 RACES = int(os.environ.get("JOBBOARD_RACES", "100"))

@@ -149,6 +149,13 @@ def _until_signal(fence: Fence) -> Abandonment:
     return Abandonment(fence, counted=False, signal="approved")
 
 
+def _hold_parents(board: JobBoard) -> list[Any]:
+    """Return ten jobs that are held; one waits for all of them."""
+    jobs = _hold(board, 10)
+    board.post("resize", after=jobs)
+    return jobs
+
+
 def _post_with_keys(board: JobBoard, **options: Any) -> list[Any]:
     return board.post_many([Posting("resize", key=str(n), **options) for n in range(2)])
 
@@ -219,6 +226,20 @@ ROUND_TRIPS: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any]
     ),
     "a page of steps": (_hold_one, lambda board, fence: board._backend.steps.load(fence.uuid, 0, 100), 3, 3),
     "a signal": (_hold_one, lambda board, fence: board._backend.steps.signal(fence.uuid, "approved", b""), 6, 5),
+    "post behind a job": (
+        lambda board: board.post("resize"), lambda board, job: board.post("resize", after=[job]), 8, 5,
+    ),
+    "post behind 10 jobs that have children": (
+        _hold_parents, lambda board, jobs: board.post("resize", after=jobs), 8, 5,
+    ),
+    "consume of a parent": (_hold_parents, lambda board, jobs: board.consume(jobs[0], "alice"), 15, 12),
+    "consume of 10 parents": (_hold_parents, lambda board, jobs: board.consume_many(jobs, "alice"), 17, 12),
+    "a page of parents": (
+        _hold_parents, lambda board, jobs: board._backend.edges.parents(jobs[0].uuid, None, 100), 4, 3,
+    ),
+    "numbers of parents": (
+        _hold_parents, lambda board, jobs: board._backend.edges.counts([job.uuid for job in jobs]), 3, 3,
+    ),
     "save_book": (_hold_a_book, lambda board, held: board.save_book(held[0]), 5, 4),
     "save_book under a claim": (
         _hold_a_book, lambda board, held: board.save_book(held[0], hold=held[1]), 6, 5,
