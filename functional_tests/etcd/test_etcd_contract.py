@@ -10,15 +10,14 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_server
 from servers.etcd_servers import EtcdCluster, EtcdServer
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 single = a_server(EtcdServer)
 cluster = a_server(EtcdCluster)
 
 
 class TestEtcd(Contract):
-    executed_cases = cases_of(EtcdHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: EtcdServer) -> Iterator[Harness]:

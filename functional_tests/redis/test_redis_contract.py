@@ -11,8 +11,7 @@ from harnesses.redis_harness import ClusterHarness, RedisHarness, SentinelHarnes
 from servers.redis_rights import USER, allow_least_rights
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ sentinel = a_server(RedisSentinel)
 
 
 class TestRedis(Contract):
-    executed_cases = cases_of(RedisHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: RedisServer) -> Iterator[Harness]:

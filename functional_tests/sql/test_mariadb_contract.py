@@ -8,8 +8,7 @@ import pytest
 from harnesses.sql_harness import MysqlHarness
 from servers.mariadb_servers import MariadbServer
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -21,4 +20,4 @@ def harness(mariadb: MariadbServer) -> Iterator[Harness]:
 
 
 class TestMariadb(Contract):
-    executed_cases = cases_of(MysqlHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES

@@ -8,8 +8,7 @@ import pytest
 from harnesses.sql_harness import PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -21,4 +20,4 @@ def harness(postgresql: PostgresqlServer) -> Iterator[Harness]:
 
 
 class TestPostgresql(Contract):
-    executed_cases = cases_of(PostgresqlHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES

@@ -10,15 +10,14 @@ from harnesses.fixtures import a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness
 from servers.zookeeper_servers import ZooKeeperEnsemble, ZooKeeperServer
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 single = a_server(ZooKeeperServer)
 ensemble = a_server(ZooKeeperEnsemble)
 
 
 class TestZooKeeper(Contract):
-    executed_cases = cases_of(ZooKeeperHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES
 
     @pytest.fixture
     def harness(self, single: ZooKeeperServer) -> Iterator[Harness]:

@@ -20,10 +20,15 @@ def ties_of(new: NewJob, now: float) -> Ties | None:
 def ties_after(ties: Ties | None, new: NewJob) -> Ties | None:
     """Return the ties of a job whose content is that of another posting now.
 
-    What it has to do with other jobs stays, and so does the moment to which replacements can delay it.
+    What it has to do with other jobs stays, and so does the moment to which replacements can delay it. One that waits
+    for a signal does so no longer: it runs, and asks for it again.
     """
     theirs = new.ties or Ties()
     after = replace(
-        ties or Ties(), start_by=theirs.start_by, on_trashed=theirs.on_trashed, on_complete=theirs.on_complete
+        ties or Ties(),
+        signal=None,
+        start_by=theirs.start_by,
+        on_trashed=theirs.on_trashed,
+        on_complete=theirs.on_complete,
     )
     return None if after == Ties() else after

@@ -98,8 +98,10 @@ local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
     job.is_tied = true
   end
 
-  -- What it has to do with other jobs stays, and so does the moment to which replacements can delay it.
+  -- What it has to do with other jobs stays, and so does the moment to which replacements can delay it. One that waits
+  -- for a signal does so no longer.
   local function tie_anew(job, ties)
+    job.signal = nil
     job.start_by, job.on_trashed, job.on_complete = ties.start_by, ties.on_trashed, ties.on_complete
     job.key_until = ties.key_for and now + ties.key_for or job.key_until
     if job.is_tied then

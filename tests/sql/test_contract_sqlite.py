@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from helpers.embedded_sqlite import SqliteHarness
 
-from jobboard.testing import Contract, Harness
-from jobboard.testing.contract import cases_of
+from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 
 @pytest.fixture(scope="module")
@@ -25,4 +24,4 @@ def harness(directory: Path) -> Iterator[Harness]:
 
 
 class TestSqlite(Contract):
-    executed_cases = cases_of(SqliteHarness.backend_class.capabilities)
+    executed_cases = CONTRACT_CASES

@@ -72,18 +72,10 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1377
-
-#: How many of them need edges.
-EDGE_CASES = 237
+CONTRACT_CASES = 1378
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
-
-
-def cases_of(capabilities: Capabilities) -> int:
-    """Return how many cases a store runs that several processes share."""
-    return CONTRACT_CASES if capabilities.edges else CONTRACT_CASES - EDGE_CASES
 
 
 class Counted:

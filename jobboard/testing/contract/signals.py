@@ -238,6 +238,17 @@ class SignalCases(EdgeCase):
         assert uuids_of(drain(board)) == uuids_of([second, first])
 
     @of_edges
+    def test_a_replaced_job_does_not_wait_but_asks_for_its_signal_again(self, board: JobBoard) -> None:
+        jobs = [post_waiting(board, key=str(number), until=LONG) for number in range(3)]
+        board.post("resize", {"new": True}, key="1", if_exists="replace")
+        assert states_of(board, *jobs) == [BLOCKED, UNCLAIMED, BLOCKED]
+        assert claim_one(board).details == {"new": True}
+        assert wait_for(board, jobs[1], token=board.get(jobs[1].uuid).record.token) is Verdict.DONE
+        assert states_of(board, *jobs) == [BLOCKED] * 3
+        assert board.signal(jobs[1], "approved")
+        assert uuids_of(drain(board)) == [jobs[1].uuid]
+
+    @of_edges
     def test_a_cancel_that_was_asked_for_ends_a_job_that_would_wait(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice", LONG)
