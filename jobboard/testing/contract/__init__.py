@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from jobboard.backends.base import Capabilities
 from jobboard.testing.contract.all_schedules import AllSchedulesCases
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
