@@ -357,16 +357,16 @@ class TestOperating:
 class TestMigrate:
     def test_tables_are_made_once(self, jobboard: Run, tmp_path: Path) -> None:
         new = ["migrate", "--board", f"sqlite:///{tmp_path}/new.db"]
-        assert jobboard(*new) == "the schema is 6; there was none\n"
-        assert jobboard(*new) == "the schema is 6, as it was\n"
-        assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "6", "now": "6", "mended": []}
+        assert jobboard(*new) == "the schema is 7; there was none\n"
+        assert jobboard(*new) == "the schema is 7, as it was\n"
+        assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "7", "now": "7", "mended": []}
 
     def test_what_is_newer_is_refused(self, jobboard: Run, tmp_path: Path) -> None:
         jobboard("migrate")
         with sqlite3.connect(tmp_path / "jobs.db") as connection:
-            connection.execute("UPDATE jobboard_meta SET value = '7' WHERE name = 'version'")
+            connection.execute("UPDATE jobboard_meta SET value = '8' WHERE name = 'version'")
         connection.close()
-        assert "made by a newer jobboard (schema 7, this one reads 6)" in jobboard("migrate", status=UNAVAILABLE)
+        assert "made by a newer jobboard (schema 8, this one reads 7)" in jobboard("migrate", status=UNAVAILABLE)
 
 
 class TestProcess:

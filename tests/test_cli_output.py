@@ -132,7 +132,17 @@ class TestPipe:
     def test_lines_have_the_same_columns_always(self, jobboard: Run, board: JobBoard) -> None:
         board.post("a b", key="k")
         header, line = jobboard("ls").splitlines()
-        assert header.split("\t") == ["uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on"]
+        assert header.split("\t") == [
+            "uuid",
+            "name",
+            "state",
+            "priority",
+            "key",
+            "attempts",
+            "owner",
+            "created_on",
+            "waits_for",
+        ]
         assert line.split("\t")[1:7] == ["a b", "UNCLAIMED", "NORMAL", "k", "0", "-"]
         assert jobboard("trashed") == "uuid\tname\tattempts\ttrashed_on\treason\n"
 

@@ -33,8 +33,10 @@ from jobboard import (
 )
 from jobboard.backends.options import seconds as option_in_seconds
 from jobboard.board import client_of
+from jobboard.job import row_of
 from jobboard.plugins import load_plugin, plugin_names
-from jobboard.testing import Clock, clock_of, eventually, memory_board
+from jobboard.testing import Clock, clock_of, eventually, memory_board, run_due
+from jobboard.validation import new_uuid
 
 SPAN = 5000.0
 
@@ -184,6 +186,82 @@ def added(handlers: Handlers, **options: Any) -> Handlers:
     return handlers
 
 
+def key_for(post: Callable[..., Job]) -> Call:
+    def left(board: JobBoard, span: Any) -> int:
+        key = new_uuid()
+        post(board, key=key, key_for=span)
+        store = board._backend.store
+        return _hundreds(store.windows["a", key][1] - store.clock())
+
+    return left
+
+
+def max_delay(post: Callable[..., Job]) -> Call:
+    def left(board: JobBoard, span: Any) -> int:
+        ties = row_of(job := post(board, key=new_uuid(), max_delay=span)).ties
+        assert ties is not None
+        assert ties.latest is not None
+        return _hundreds(ties.latest - job.created_on.timestamp())
+
+    return left
+
+
+def by_post(board: JobBoard, **options: Any) -> Job:
+    return board.post("a", **options)
+
+
+def by_posting(board: JobBoard, **options: Any) -> Job:
+    return board.post_many([Posting("a", **options)])[0]
+
+
+def asleep(board: JobBoard, span: Any) -> int:
+    """How long a handler's sleep takes on the board's clock, which the test kit moves on."""
+    return _in_handler(board, lambda job: job.sleep(span))
+
+
+def asleep_in_coroutine(board: JobBoard, span: Any) -> int:
+    async def sleep(job: AsyncRunningJob) -> None:
+        await job.sleep(span)
+
+    return _in_handler(board, sleep)
+
+
+def _in_handler(board: JobBoard, handler: Callable[[Any], Any]) -> int:
+    handlers, before = Handlers(), clock_of(board).now()
+    handlers.add("sleep", handler)
+    board.post("sleep")
+    run_due(board, handlers)
+    return _hundreds((clock_of(board).now() - before).total_seconds())
+
+
+def waits(board: JobBoard, span: Any) -> int:
+    return _waiting(board, lambda job: job.wait_for("go", timeout=span))
+
+
+def waits_in_coroutine(board: JobBoard, span: Any) -> int:
+    async def wait_for(job: AsyncRunningJob) -> None:
+        await job.wait_for("go", timeout=span)
+
+    return _waiting(board, wait_for)
+
+
+def _waiting(board: JobBoard, handler: Callable[[Any], Any]) -> int:
+    """For how long a handler waits for a signal at most."""
+    handlers = Handlers()
+    handlers.add("wait", handler)
+    job = board.post("wait")
+    run_due(board, handlers)
+    seen = board.get(job.uuid)
+    assert seen.run_at is not None
+    return _hundreds((seen.run_at - seen.record.last_modified).total_seconds())
+
+
+def in_batch(board: JobBoard, span: Any, option: str = "timeout") -> Any:
+    handlers = Handlers()
+    handlers.batch("pack", **{option: span})(print)
+    return handlers["pack"].timeout, handlers["pack"].batch
+
+
 def _short(span: Any) -> Any:
     """A small part of a span, to wait for; of the same type, and negative if it is."""
     return span / 100_000
@@ -225,6 +303,16 @@ def move(board: JobBoard, span: Any) -> int:
 TABLE: dict[str, Call] = {
     "JobBoard.post(delay)": lambda board, span: _delay_of(board.post("a", delay=span)),
     "Posting(delay)": lambda board, span: _delay_of(board.post_many([Posting("a", delay=span)])[0]),
+    "JobBoard.post(key_for)": key_for(by_post),
+    "JobBoard.post(max_delay)": max_delay(by_post),
+    "Posting(key_for)": key_for(by_posting),
+    "Posting(max_delay)": max_delay(by_posting),
+    "RunningJob.sleep(seconds)": asleep,
+    "RunningJob.wait_for(timeout)": waits,
+    "AsyncRunningJob.sleep(seconds)": asleep_in_coroutine,
+    "AsyncRunningJob.wait_for(timeout)": waits_in_coroutine,
+    "Handlers.batch(timeout)": in_batch,
+    "Handlers.batch(wait)": lambda board, span: in_batch(board, span, "wait"),
     "JobBoard.claim(expiry)": claim,
     "JobBoard.claim_next(expiry)": claim_next,
     "JobBoard.extend(expiry)": extend,

@@ -217,11 +217,12 @@ class TestRegistering:
     def test_what_can_be_is_called_as_it_is(self, function: Callable[..., Any]) -> None:
         handlers = Handlers()
         handlers.add("work", function)
-        assert handlers["work"].call is function
+        assert handlers["work"].call.call is function
 
     def test_methods_and_objects_get_their_details_too(self) -> None:
         class Job:
             details = {"street": "High Street", "unknown": 1}
+            _steps = None
 
         handlers, job = Handlers(), Job()
         handlers.add("object", Callee())

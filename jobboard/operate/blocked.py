@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
-from jobboard.backends.rows import JobRow
 from jobboard.states import JobState
+
+if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
 
 
 class Wait(str, enum.Enum):

@@ -10,7 +10,6 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from jobboard.job import row_of as stored_row_of
 from jobboard.operate.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
@@ -34,6 +33,9 @@ _ENTITY_COLUMNS = (
 
 def row_of(job: Job) -> dict[str, Any]:
     """Return what a list of jobs shows."""
+    # The command line has no job to show when it prints its help.
+    from jobboard.job import row_of as stored_row_of
+
     record = job.record
     return {
         "uuid": job.uuid,
