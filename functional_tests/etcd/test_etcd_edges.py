@@ -13,7 +13,7 @@ from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
 from jobboard import Job, JobBoard, JobState, Posting
-from jobboard.backends.edge_rows import EdgeCounts, StepRow
+from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, StepRow
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Txn, delete, delete_range, put, scan_prefix
@@ -239,3 +239,27 @@ def test_an_audit_finds_a_parent_that_ended_without_a_word(board: JobBoard, dyin
     assert (finding.uuid, finding.repaired) == (parent.uuid, True)
     assert {board.get(child.uuid).state for child in children} == {JobState.UNCLAIMED}
     assert board.audit() == []
+
+
+def test_a_parent_that_is_linked_while_the_last_one_is_resolved_holds_the_child_back(
+    harness: EtcdHarness, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = board.post("first"), board.post("second")
+    child = board.post("child", after=[first])
+    others = client_of(harness.board(board.name)).backend.edges
+    resolver = etcd_of(board).edges._resolver  # type: ignore[attr-defined]
+    outcomes, read = list[LinkOutcome](), resolver._reader.read
+
+    def link_before_the_record_is_read(uuids: Any) -> Any:
+        if not outcomes and list(uuids) == [child.uuid]:
+            outcomes.append(others.link(child.uuid, [second.uuid]))
+        return read(uuids)
+
+    board.claim(first, "alice", LONG)
+    monkeypatch.setattr(resolver._reader, "read", link_before_the_record_is_read)
+    board.consume(first, "alice")
+    assert outcomes == [LinkOutcome.DONE]
+    assert child.state is JobState.BLOCKED
+    board.claim(second, "alice", LONG)
+    board.consume(second, "alice")
+    eventually(lambda: child.state is JobState.UNCLAIMED)

@@ -26,7 +26,7 @@ from jobboard.backends.etcd.edge_records import (
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.layout import VersionedJob
-from jobboard.backends.etcd.txn import Compare, Found, Op, Txn, after, delete, present, put, scan
+from jobboard.backends.etcd.txn import Compare, Found, Op, Txn, after, delete, none_newer, present, put, scan
 from jobboard.backends.etcd.worker import Worker
 from jobboard.errors import BoardUnavailable
 
@@ -58,6 +58,7 @@ class _Standing:
     open: list[str]
     failed: list[str]
     gone: list[str]
+    revision: int
 
     def with_marks(self, task: _Task) -> Ended:
         """Return how all of them stand once the edges of a task are written."""
@@ -216,7 +217,9 @@ class Resolver:
         transition = edges.settle(row, standing.with_marks(task), now)
         if transition is not None:
             change = change_of(job, row, transition)
-            change.compares, change.ops = tuple(self._marks_of(task)), tuple(self._ops_of(task))
+            # The record is read after the edges: who has linked the job to another parent meanwhile has written it.
+            as_seen = none_newer(job.record, job.record + b"\0", standing.revision)
+            change.compares, change.ops = (*self._marks_of(task), as_seen), tuple(self._ops_of(task))
             return change
         if not waits:
             return Txn([*self._marks_of(task), present(job.record)], self._ops_of(task))
@@ -253,7 +256,8 @@ class Resolver:
 
 def _standing(task: _Task, found: Sequence[Found]) -> _Standing:
     own = task.own
-    return _Standing(*([parent for parent in parents_in(part) if parent not in own] for part in found))
+    open_, failed, gone = ([parent for parent in parents_in(part) if parent not in own] for part in found)
+    return _Standing(open_, failed, gone, found[0].revision)
 
 
 def _must_wait(task: _Task, standing: _Standing) -> bool:
