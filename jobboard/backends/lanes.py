@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -38,20 +38,6 @@ SAME_MOMENT = 1e-6
 
 #: While jobs of its names are BLOCKED, a waiter looks this often whether an exchange lets one be claimed, in seconds.
 EXCHANGE_POLL = 1.0
-
-
-#: The states in which a job holds its lane's slot. For stores that know lanes of one slot only; goes with them.
-HOLDS_SLOT = frozenset({JobState.UNCLAIMED, JobState.CLAIMED})
-
-
-def problems_of_lanes(holders: Mapping[str, int], blocked: Mapping[str, int]) -> Iterator[str]:
-    """Say what an audit finds wrong with lanes of one slot; goes with them."""
-    for lane, count in holders.items():
-        if count > 1:
-            yield f"the slot of the lane {lane!r} is held by {count} jobs"
-    for lane, count in blocked.items():
-        if count and not holders.get(lane):
-            yield f"the slot of the lane {lane!r} is free, and {count} of its jobs are BLOCKED"
 
 
 def is_holder(row: JobRow, is_strict: bool) -> bool:
