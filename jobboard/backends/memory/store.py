@@ -158,19 +158,17 @@ class MemoryStore:
         """Let the jobs of a graph wait for it no longer."""
         parent = parent_of_graph(graph)
         mark = self.edges.marks.get(parent)
-        if mark is None or mark.step.outcome is Outcome.DONE:
-            return Verdict.REPEATED if self._is_sealed(parent) else Verdict.LOST
+        if mark is None:
+            # It was worked off: the edges say what it said.
+            first = self.edges.children_of(parent).first()
+            is_done = first is not None and self.edges.by_child[first].edges[parent].outcome is Outcome.DONE
+            return Verdict.REPEATED if is_done else Verdict.LOST
+        if mark.step.outcome is Outcome.DONE:
+            return Verdict.REPEATED
         if mark.due <= now:
             return Verdict.LOST
         self.edges.mark(Resolve(parent, Outcome.DONE), now)
         return Verdict.DONE
-
-    def _is_sealed(self, parent: str) -> bool:
-        first = self.edges.children_of(parent).first()
-        mark = self.edges.marks.get(parent)
-        if mark is not None:
-            return mark.step.outcome is Outcome.DONE
-        return first is not None and self.edges.by_child[first].edges[parent].outcome is Outcome.DONE
 
     def finish(self, now: float) -> None:
         """End a step: do what follows from it for lanes and children, as far as one step goes."""
