@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,31 @@ def check_postings(postings: Iterable[Posting]) -> list[Posting]:
     return batch
 
 
+def uuids_by_posting(postings: Iterable[Posting], uuids: Iterable[str]) -> dict[int, list[str]]:
+    """Return the uuids of each posting's jobs, by its identity: the same one may stand there several times."""
+    found = defaultdict[int, list[str]](list)
+    for posting, uuid in zip(postings, uuids, strict=True):
+        found[id(posting)].append(uuid)
+    return found
+
+
+def uuid_of(what: str, job: Posting | JobOrUuid, known: Mapping[int, Sequence[str]]) -> str:
+    """Return the uuid of a job that ``after`` or ``before`` names: a handle, a uuid, or one of the postings with it.
+
+    :param known: those postings, as :func:`uuids_by_posting` returns them.
+    :raises InvalidPosting: it is a posting that is not among them, or is there several times.
+    """
+    if isinstance(job, JobHandle):
+        return job.uuid
+    if not isinstance(job, Posting):
+        return check_uuid(job)
+    found = known.get(id(job), ())
+    if len(found) != 1:
+        times = f"is posted {len(found)} times" if found else "is not among what is posted: post both in one call"
+        raise InvalidPosting(f"{what} names {job!r}, which {times}", path=what)
+    return found[0]
+
+
 def fixed(postings: Iterable[Posting], plain: Callable[[Any], Any]) -> tuple[Posting, ...]:
     """Return postings that can be sent elsewhere, and sent again: with uuids, plain details, and uuids as parents.
 
@@ -48,23 +73,10 @@ def fixed(postings: Iterable[Posting], plain: Callable[[Any], Any]) -> tuple[Pos
     """
     batch = list(postings)
     own = [new_uuid() if posting.uuid is None else check_uuid(posting.uuid) for posting in batch]
-    uuids = defaultdict[int, list[str]](list)
-    for posting, uuid in zip(batch, own, strict=True):
-        uuids[id(posting)].append(uuid)
+    known = uuids_by_posting(batch, own)
 
     def named(what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[Posting | JobOrUuid] | None:
-        return None if jobs is None else [uuid_of(what, job) for job in jobs]
-
-    def uuid_of(what: str, job: Posting | JobOrUuid) -> str:
-        if isinstance(job, JobHandle):
-            return job.uuid
-        if not isinstance(job, Posting):
-            return check_uuid(job)
-        found = uuids.get(id(job), [])
-        if len(found) != 1:
-            times = f"is posted {len(found)} times" if found else "is not among what is posted"
-            raise InvalidPosting(f"{what} names {job!r}, which {times}", path=what)
-        return found[0]
+        return None if jobs is None else [uuid_of(what, job, known) for job in jobs]
 
     return tuple(
         replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
@@ -12,7 +11,8 @@ from jobboard.backends.rows import NewJob
 from jobboard.client.graphs import Graph
 from jobboard.errors import InvalidPosting
 from jobboard.job import JobHandle, JobOrUuid, Posting
-from jobboard.validation import check_uuid, new_uuid
+from jobboard.then import uuid_of, uuids_by_posting
+from jobboard.validation import new_uuid
 
 #: How many parents a job may have.
 MAX_PARENTS = 10_000
@@ -29,11 +29,9 @@ def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> Graph:
 class _GraphPlan:
     def __init__(self, postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> None:
         self._jobs = {new.uuid: new for new in new_jobs}
-        #: The postings by their identity, and the jobs of each: the same one may stand there several times.
+        #: The postings by their identity, and the jobs of each.
         self._postings = {id(posting): posting for posting in postings}
-        self._uuids = defaultdict[int, list[str]](list)
-        for posting, new in zip(postings, new_jobs, strict=True):
-            self._uuids[id(posting)].append(new.uuid)
+        self._uuids = uuids_by_posting(postings, (new.uuid for new in new_jobs))
         #: The parents of each job of the graph, in the order in which they are named.
         self._parents: dict[str, dict[str, None]] = {new.uuid: {} for new in new_jobs}
         self._before: list[tuple[str, str]] = []
@@ -70,19 +68,11 @@ class _GraphPlan:
         return [self._uuid_of(what, job) for job in jobs]
 
     def _uuid_of(self, what: str, job: Posting | JobOrUuid) -> str:
-        if isinstance(job, JobHandle):
-            return job.uuid
-        if not isinstance(job, Posting):
-            return check_uuid(job)
-        found = self._uuids.get(id(job), [])
-        if not found:
-            raise InvalidPosting(f"{what} names {job!r}, which is not among what is posted; use post_many", path=what)
-        if len(found) > 1:
-            raise InvalidPosting(f"{what} names {job!r}, which is posted {len(found)} times", path=what)
-        if job.if_exists != "raise":
+        uuid = uuid_of(what, job, self._uuids)
+        if isinstance(job, Posting) and job.if_exists != "raise":
             why = "may turn out to be a job that is there: post it first, and name the job that post returns"
             raise InvalidPosting(f"{what} names {job!r} with if_exists={job.if_exists!r}, which {why}", path=what)
-        return found[0]
+        return uuid
 
     def _sorted(self) -> list[str]:
         """Return the jobs, each behind its parents, else in the order in which they were given."""
