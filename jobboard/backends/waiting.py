@@ -14,7 +14,7 @@ from jobboard.backends.changes import (
     trashed,
     trashed_with,
 )
-from jobboard.backends.edge_rows import SignalOutcome
+from jobboard.backends.edge_rows import Outcome, SignalOutcome
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, parent_failed, parent_is_gone
 from jobboard.backends.rows import JobRow, Ties
@@ -68,8 +68,12 @@ def trash_child(row: JobRow, parent: str, now: float) -> Transition[None]:
 
 
 def drop(row: JobRow, now: float) -> Transition[None]:
-    """Take a job off the board whose graph was given up before it was complete."""
-    return changed(row, now, None, cancelled(row, now, None, None, GRAPH_DROPPED))
+    """Take a job off the board whose graph was given up before it was complete; its children outside of it go on."""
+    dropped = changed(row, now, None, cancelled(row, now, None, None, GRAPH_DROPPED))
+    if dropped.resolve is not None:
+        # Nothing has failed: the client that let a job on the board wait for this one died before it was posted.
+        dropped.resolve = replace(dropped.resolve, outcome=Outcome.DONE)
+    return dropped
 
 
 def miss(row: JobRow, now: float) -> Transition[None]:

@@ -110,6 +110,10 @@ carry_out = function(soon)
     end
     if is_dropped[uuid] then
       cancel(job, nil, nil, 'its graph was given up before it was complete')
+      if job.has_children then
+        -- Nothing has failed: the client that let a job on the board wait for this one died before it was posted.
+        relatives.steps[#relatives.steps][2] = 'DONE'
+      end
       return
     end
     local failed, gone

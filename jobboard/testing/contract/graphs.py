@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobboard.backends.edge_rows import EdgeCounts
+from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome
 from jobboard.backends.rows import Ties, Verdict
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import AlreadyPosted, BoardUnavailable, InvalidPosting, NotFound
@@ -23,6 +23,7 @@ from jobboard.testing.contract.edge_case import (
     end,
     is_gone,
     lines_of,
+    link,
     new_job,
     of_edges,
     parents_of,
@@ -184,6 +185,23 @@ class GraphCases(EdgeCase):
         assert states_of(board, parent, outside) == [DELAYED, UNCLAIMED]
         drop(board, graph)
         assert claim_one(board) == outside
+
+    @of_edges
+    @pytest.mark.parametrize("if_failed", ["wait", "run", "cancel"])
+    def test_a_graph_that_is_given_up_harms_no_job_outside_it(self, board: JobBoard, if_failed: str) -> None:
+        """Jobs on the board wait for its jobs, if a client dies between their links and the seal."""
+        parent, graph = board.post("resize"), new_uuid()
+        alone, *others = [post_after(board, parent, if_failed=if_failed) for _ in range(3)]
+        first, second, _ = stage(board, graph)
+        (last,) = stage(board, graph, first, count=1)
+        for child, parents in ((alone, [first]), (others[0], [first, second, last]), (others[1], [last])):
+            assert link(board, child, *parents) is LinkOutcome.DONE
+        end(board, parent)
+        assert states_of(board, alone, *others) == [BLOCKED] * 3
+        drop(board, graph)
+        eventually(lambda: states_of(board, alone, *others) == [UNCLAIMED] * 3)
+        assert [counts_of(board, child).gone for child in (alone, *others)] == [0, 0, 0]
+        assert uuids_of(drain(board)) == uuids_of([alone, *others])
 
     @of_edges
     def test_a_large_graph_is_given_up_in_parts(self, board: JobBoard) -> None:
