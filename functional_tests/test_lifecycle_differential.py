@@ -18,7 +18,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard.testing.differential import check_lifecycle
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("server_class", "harness_class"),
     [
