@@ -49,10 +49,5 @@ def _pymysql(server: MariadbServer) -> Any:
 
 
 @pytest.fixture
-def board(place: Place) -> JobBoard:
-    return place.harness.board()
-
-
-@pytest.fixture
 def other(place: Place, board: JobBoard) -> JobBoard:
     return place.harness.board(board.name)

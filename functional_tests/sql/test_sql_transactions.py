@@ -29,6 +29,11 @@ pytest_plugins = ("harnesses.sql_places",)
 LONG = 600.0
 
 
+@pytest.fixture
+def board(place: Place) -> JobBoard:
+    return place.harness.board()
+
+
 # -- posting -----------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,11 @@ each_end = pytest.mark.parametrize("end", ["commit", "rollback"])
 on_servers = pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
 
 
+@pytest.fixture
+def board(place: Place) -> JobBoard:
+    return place.harness.board()
+
+
 @pytest.fixture(autouse=True)
 def sound(board: JobBoard) -> Iterator[None]:
     """The board has no contradictions in the end."""
