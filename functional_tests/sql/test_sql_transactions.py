@@ -261,6 +261,33 @@ def test_a_post_beside_the_job_does_not_wait_for_the_transaction(
     assert other.job_count == 2
 
 
+@pytest.mark.parametrize("key_for", [None, LONG])
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_others_post_keys_beside_that_of_the_job(
+    place: Place, board: JobBoard, other: JobBoard, key_for: float | None
+) -> None:
+    job = board.post("resize", key="k", key_for=key_for)
+    board.claim(job, "alice", LONG)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", connection=connection)
+        for key in "jl":
+            other.post("resize", key=key, key_for=LONG)
+        connection.rollback()
+    assert other.job_count == 3
+
+
+def test_a_key_outlives_the_retention_of_a_job_that_ended_in_the_transaction(place: Place) -> None:
+    board = place.harness.board(retention=0.0)
+    with closing(place.connect()) as connection:
+        for key_for in (None, LONG):
+            job = board.post("resize", key="k", key_for=key_for)
+            board.claim(job, "alice", LONG)
+            board.consume(job, "alice", connection=connection)
+            connection.commit()
+    assert board.post("resize", key="k", if_exists="keep").uuid == job.uuid
+    assert board.audit() == []
+
+
 def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(
     place: Place, board: JobBoard, other: JobBoard
 ) -> None:
