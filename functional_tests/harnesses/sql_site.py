@@ -1,7 +1,8 @@
-"""A SQL server with boards on it, and words for what its other users do."""
+"""An SQL store with boards on it, and words for what its other users do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from servers.mariadb_servers import MariadbServer
@@ -10,8 +11,17 @@ from servers.postgresql_servers import PostgresqlServer
 from harnesses.sql_harness import SqlHarness
 from jobboard import JobBoard
 from jobboard.backends.sql.rows import place_of
+from jobboard.testing import Harness
 
 Server = PostgresqlServer | MariadbServer
+
+
+class Place(NamedTuple):
+    """An SQL store, and how the users of its database reach it."""
+
+    harness: Harness
+    engine_url: str
+    connect: Callable[..., Any]
 
 
 class Site(NamedTuple):

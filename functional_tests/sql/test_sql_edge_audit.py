@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
 from harnesses.fixtures import a_board
 from harnesses.sql_clients import backend_of, claimed, consume, post, post_after, state_of
 from sqlalchemy import text
@@ -55,6 +56,25 @@ def test_a_job_whose_parents_have_ended_unseen(board: JobBoard) -> None:
         JobState.UNCLAIMED,
         JobState.UNCLAIMED,
         JobState.BLOCKED,
+    ]
+
+
+def test_jobs_of_which_nobody_can_read_what_they_wait_for(board: JobBoard) -> None:
+    """Their parents are known by their edges."""
+    backend = backend_of(board)
+    fence, parent = claimed(backend), post(backend)
+    done, open, alone = [post_after(backend, uuid)[0].row.uuid for uuid in (fence.uuid, parent, parent)]
+    run(board, "DELETE FROM jobboard_edges WHERE child = :child", child=alone)
+    for ties, child in ((b"\0", done), (b"\0garbage", open), (msgpack.packb({"on_trashed": 2**63}), alone)):
+        run(board, "UPDATE jobboard_jobs SET ties = :ties WHERE uuid = :child", ties=b"\0" + ties, child=child)
+    consume(backend, fence)
+    found = {(child, "it is blocked, but waits for nothing") for child in (done, open, alone)}
+    assert set(problems_of(board)) == set(problems_of(board, repair=True)) == found
+    assert board.audit() == []
+    assert [state_of(backend, child) for child in (done, open, alone)] == [
+        JobState.UNCLAIMED,
+        JobState.BLOCKED,
+        JobState.UNCLAIMED,
     ]
 
 

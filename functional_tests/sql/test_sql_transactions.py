@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
-from harnesses.sqlite_harness import SqliteHarness
+from harnesses.sql_harness import MysqlHarness
+from harnesses.sql_site import Place
 from pymysql.constants import CLIENT
 from servers.mariadb_servers import MariadbServer
-from servers.postgresql_servers import PostgresqlServer
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -24,58 +22,16 @@ import jobboard
 from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting
 from jobboard.board import client_of
 from jobboard.errors import NotSupported, TransactionUndone
-from jobboard.testing import Harness, eventually
+from jobboard.testing import eventually
 
-pytest_plugins = ("harnesses.sql_fixtures",)
+pytest_plugins = ("harnesses.sql_places",)
 
 LONG = 600.0
-
-
-class Place(NamedTuple):
-    """A store, and how the users of its database reach it."""
-
-    harness: Harness
-    engine_url: str
-    connect: Callable[..., Any]
-
-
-@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "sqlite":
-        path = tmp_path / "jobs.db"
-        with SqliteHarness(path) as harness:
-            yield Place(harness, f"sqlite:///{path}", lambda: sqlite3.connect(path, isolation_level="IMMEDIATE"))
-        return
-    server = request.getfixturevalue(request.param)
-    if request.param == "postgresql":
-        url = server.uri.replace("postgresql:", "postgresql+psycopg:")
-        with PostgresqlHarness(server.uri) as harness:
-            yield Place(harness, url, lambda: _psycopg(server))
-    else:
-        with MysqlHarness(server.uri) as harness:
-            yield Place(harness, server.uri.replace("mysql:", "mysql+pymysql:"), lambda: _pymysql(server))
-
-
-def _psycopg(server: PostgresqlServer) -> Any:
-    client = server.client()
-    client.autocommit = False
-    return client
-
-
-def _pymysql(server: MariadbServer) -> Any:
-    client = server.client()
-    client.autocommit(False)
-    return client
 
 
 @pytest.fixture
 def board(place: Place) -> JobBoard:
     return place.harness.board()
-
-
-@pytest.fixture
-def other(place: Place, board: JobBoard) -> JobBoard:
-    return place.harness.board(board.name)
 
 
 # -- posting -----------------------------------------------------------------------------------------------------------
@@ -303,6 +259,33 @@ def test_a_post_beside_the_job_does_not_wait_for_the_transaction(
         other.post("resize", uuid=f"{last}-0000-4000-8000-000000000001")
         connection.rollback()
     assert other.job_count == 2
+
+
+@pytest.mark.parametrize("key_for", [None, LONG])
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_others_post_keys_beside_that_of_the_job(
+    place: Place, board: JobBoard, other: JobBoard, key_for: float | None
+) -> None:
+    job = board.post("resize", key="k", key_for=key_for)
+    board.claim(job, "alice", LONG)
+    with closing(place.connect()) as connection:
+        board.consume(job, "alice", connection=connection)
+        for key in "jl":
+            other.post("resize", key=key, key_for=LONG)
+        connection.rollback()
+    assert other.job_count == 3
+
+
+def test_a_key_outlives_the_retention_of_a_job_that_ended_in_the_transaction(place: Place) -> None:
+    board = place.harness.board(retention=0.0)
+    with closing(place.connect()) as connection:
+        for key_for in (None, LONG):
+            job = board.post("resize", key="k", key_for=key_for)
+            board.claim(job, "alice", LONG)
+            board.consume(job, "alice", connection=connection)
+            connection.commit()
+    assert board.post("resize", key="k", if_exists="keep").uuid == job.uuid
+    assert board.audit() == []
 
 
 def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid as uuids
-from typing import Any
 
 import msgpack
 
 from jobboard.backends.rows import IfExists, NewJob, Ties
+from jobboard.states import JobPriority
 
 
 def pack(new: NewJob) -> bytes:
@@ -28,10 +28,12 @@ def unpack(data: bytes, job: str, token: int) -> NewJob:
     """
     try:
         name, priority, key, delay, attempts, lane, body = msgpack.unpackb(data, raw=True)
+        if not (isinstance(body, bytes) and isinstance(delay, int) and isinstance(attempts, int)):
+            raise TypeError("it has a field of another type")
         ties = None if lane is False else Ties(lane.decode())
         return NewJob(
-            uuid_of(job, token, name.decode()), name.decode(), priority, body, key.decode() if key else None,
-            IfExists.KEEP, None, delay / 1e6 if delay else None, attempts or None, ties,
+            uuid_of(job, token, name.decode()), name.decode(), JobPriority(priority).value, body,
+            key.decode() if key else None, IfExists.KEEP, None, delay / 1e6 if delay else None, attempts or None, ties,
         )  # fmt: skip
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
         raise ValueError(f"no follow-up: {error}") from None
@@ -40,12 +42,3 @@ def unpack(data: bytes, job: str, token: int) -> NewJob:
 def uuid_of(job: str, token: int, name: str) -> str:
     """Return the uuid of what follows a job's end; a repeat finds the same, a second end after a restore another."""
     return str(uuids.UUID(hashlib.sha1(f"{job} {token} {name}".encode(), usedforsecurity=False).hexdigest()[:32]))
-
-
-def is_readable(data: Any) -> bool:
-    """Whether these bytes hold a follow-up."""
-    try:
-        unpack(data, "", 0)
-    except ValueError:
-        return False
-    return True

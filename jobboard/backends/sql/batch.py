@@ -46,10 +46,13 @@ class _Batch:
     def __init__(self, transaction: Transaction, postings: Sequence[NewJob]) -> None:
         self._transaction = transaction
         self._postings = postings
-        self._parents = new_edges.lock(transaction, [uuid for new in postings for uuid in new.parents])
+        self._by_uuid = self._find_uuids()
+        # What is not there yet can't be locked: MySQL would keep others from posting beside it.
+        new_uuids = {new.uuid for new in postings}.difference(self._by_uuid)
+        named = dict.fromkeys(uuid for new in postings for uuid in new.parents)
+        self._parents = new_edges.lock(transaction, [uuid for uuid in named if uuid not in new_uuids])
         graphs = dict.fromkeys(new.graph for new in postings if new.graph is not None)
         self._closed_graphs = {graph for graph in graphs if not marks.open_graph(transaction, graph)}
-        self._by_uuid = self._find_uuids()
         self._by_key = self._find_keys()
         self._plan: PostingPlan[JobRow] = PostingPlan(
             self._by_uuid.get, self._by_key.get, self._draft, self._missing_parent

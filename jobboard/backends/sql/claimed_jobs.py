@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from jobboard.backends import lifecycle
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import Abandonment, ClaimAnswer, Consumption, Extension, Fence, JobRow, Trashing, Verdict
-from jobboard.backends.sql import job_statements, journal_statements
+from jobboard.backends.sql import job_statements, journal_statements, windows
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.ends_with_posts import End, end_claim, has_more
 from jobboard.backends.sql.expiry import expire_and_promote
@@ -93,7 +94,10 @@ class ClaimedJobs:
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
         with ending(self._transactions) as transaction:
             jobs = _lock(transaction, [end.fence for end in ends])
-            return _end_all(transaction, job_statements.CONSUME, jobs, ends, lifecycle.consume)
+            if transaction.moves_others:
+                return _end_all(transaction, job_statements.CONSUME, jobs, ends, lifecycle.consume)
+            rule = partial(_consumed, transaction)
+            return _end_all(transaction, job_statements.CONSUME_KNOWN, jobs, ends, rule)
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         with ending(self._transactions) as transaction:
@@ -119,6 +123,14 @@ def _end_all(
         return [end_claim(transaction, statement, jobs, end, rule) for end in ends]
     changes = ((jobs.of_end(end), end) for end in ends)
     return carry_out(transaction, statement, ((job, rule(job, end, transaction.now)) for job, end in changes))
+
+
+def _consumed(transaction: Transaction, job: JobRow | None, end: Consumption, now: float) -> Transition[ClaimAnswer]:
+    """Consume a job, whose record stays at least for as long as its key does."""
+    change = lifecycle.consume(job, end, now)
+    if job is not None and change.told:
+        change.retention = max(change.retention, windows.seconds_left(transaction, job))
+    return change
 
 
 def fit_one_statement(ends: Sequence[Consumption]) -> bool:

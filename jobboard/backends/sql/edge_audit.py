@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import replace
 
 from sqlalchemy import delete, exists, func, not_, select
 
@@ -11,12 +12,12 @@ from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.edges import settle
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.outcomes import edge_to
-from jobboard.backends.rows import JobRow
-from jobboard.backends.sql import marks, new_edges
+from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.sql import edge_statements, marks, new_edges
 from jobboard.backends.sql.job_conditions import COMPLETE
 from jobboard.backends.sql.new_edges import standing_of
 from jobboard.backends.sql.resolving import work_off
-from jobboard.backends.sql.rows import job_of
+from jobboard.backends.sql.rows import columns_of, job_of
 from jobboard.backends.sql.schema import OUTCOME_CODES, edges, jobs
 from jobboard.backends.sql.schema import marks as marked
 from jobboard.backends.sql.statement import Statement, p
@@ -24,6 +25,7 @@ from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import save
 from jobboard.backends.sql.wait_audit import TIED
 from jobboard.backends.transition import Resolve
+from jobboard.states import JobState
 
 _of_no_job = (edges.c.board == p("board")) & not_(
     exists().where(jobs.c.board == edges.c.board, jobs.c.uuid == edges.c.child).correlate(edges)
@@ -46,15 +48,24 @@ STALE = Statement(
 
 def audit_edges(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find jobs that would wait for parents for ever, and mend them if told to."""
-    stale = transaction.rows(STALE)
-    free = _held_back_by_nothing(transaction, map(job_of, transaction.rows(TIED)))
+    stale, tied = transaction.rows(STALE), list(map(job_of, transaction.rows(TIED)))
+    free = _held_back_by_nothing(transaction, tied)
+    idle = [job for job in tied if _waits_for_nothing(job)]
     if repair:
         _tell_ends(transaction, sorted({parent for _, parent in stale}))
-        _settle(transaction, free)
+        # What they waited for can't be read, but their parents are known by their edges.
+        idle_again = [replace(job, ties=replace(job.ties or Ties(), has_parents=True)) for job in idle]
+        transaction.run_many(edge_statements.SET_TIES, [columns_of(job) for job in idle_again])
+        _settle(transaction, [*free, *(job.uuid for job in idle)])
     return [
+        *(AuditFinding(job.uuid, "it is blocked, but waits for nothing", repair) for job in idle),
         *(AuditFinding(child, f"it waits for job {parent}, which has ended", repair) for child, parent in stale),
         *(AuditFinding(uuid, "it waits for parents, none of which holds it back", repair) for uuid in free),
     ]
+
+
+def _waits_for_nothing(job: JobRow) -> bool:
+    return job.state is JobState.BLOCKED and job.ties is not None and job.ties.lane is None and not job.ties.is_waiting
 
 
 def _held_back_by_nothing(transaction: Transaction, found: Iterable[JobRow]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import delete, func, insert, not_, select, update
+from sqlalchemy import delete, func, insert, literal_column, not_, select, update
 
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, Outcome, parent_of_graph
 from jobboard.backends.sql.job_conditions import each_of_these, in_these, row
@@ -41,6 +41,21 @@ LOCK = Statement(
     in_these(_parents).order_by(jobs.c.uuid),
     postgresql=each_of_these(_parents),
     sqlite=in_these(_parents),
+)
+_found = jobs.alias("found")
+_of_these = select(_found.c.id).where(_found.c.board == p("board"), in_list(_found.c.uuid, "uuids"))
+_ids = _of_these.limit(literal_column("1000000")).subquery("ids")
+#: The same by the primary index, in a transaction of the user's: ``job_statements.LOCK_ROW`` says why. Without a limit
+#: MySQL would make one join of both, and lock what it reads to find the ids.
+LOCK_ROWS = Statement(
+    LOCK.clause,
+    **{
+        **LOCK.otherwise,
+        "mysql": _parents.prefix_with("STRAIGHT_JOIN")
+        .select_from(_ids.join(jobs, jobs.c.id == _ids.c.id))
+        .with_hint(jobs, "FORCE INDEX (PRIMARY)", "mysql")
+        .order_by(jobs.c.uuid),
+    },
 )
 #: Lets a job know that it has children.
 SET_TIES = Statement(update(jobs).where(row).values(parameters("ties")))

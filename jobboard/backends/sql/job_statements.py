@@ -164,15 +164,12 @@ _its_window = (
     .scalar_subquery()
 )
 _kept_longer = case((jobs.c.key.is_not(None), _its_window)) > p("retain_until")
+_consume = update(jobs).where(row).values(_now | parameters("state", "claim_id", "due_at", "result"))
 CONSUME = Statement(
-    update(jobs)
-    .where(row)
-    .values(
-        _now
-        | parameters("state", "claim_id", "due_at", "result")
-        | {"retain_until": case((_kept_longer, _its_window), else_=p("retain_until"))}
-    )
+    _consume.values({"retain_until": case((_kept_longer, _its_window), else_=p("retain_until"))}),
 )
+#: The same once it was looked for the window. At REPEATABLE READ, MySQL would lock the place of one that is not there.
+CONSUME_KNOWN = Statement(_consume.values(parameters("retain_until")))
 DELETE = Statement(delete(jobs).where(these_ids), postgresql=delete(jobs).where(these_rows))
 
 # -- posting -----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,14 @@ from sqlalchemy import delete, exists, select, update
 
 from jobboard.backends.edge_rows import GRAPH_TTL, Outcome, parent_of_graph
 from jobboard.backends.rows import Verdict
+from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.schema import OUTCOME_CODES, edges, marks
 from jobboard.backends.sql.statement import Statement, in_list, p, parameters, put
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.transition import Resolve
+
+#: The last child of a mark that is being worked off while it has seen to none; before all uuids.
+BEGUN = "-"
 
 #: How many marks one transaction works off at most.
 MAX_MARKS = 100
@@ -35,7 +39,9 @@ LOCK_THESE = Statement(_marks.where(_these, _is_due).with_for_update(**_free))
 DUE_OF_THESE = Statement(select(marks.c.parent).where(_these, _is_due))
 MOVE_ON = Statement(update(marks).where(_this).values(parameters("last_child", "due_at")))
 FORGET = Statement(delete(marks).where(_these))
-_LOCK = Statement(select(marks.c.outcome, marks.c.due_at).where(_this).with_for_update())
+_of_graph = select(marks.c.outcome, marks.c.due_at, marks.c.last_child).where(_this)
+_LOCK = Statement(_of_graph.with_for_update())
+_READ = Statement(_of_graph)
 _DUE_NOW = Statement(update(marks).where(_this, marks.c.outcome == OUTCOME_CODES[Outcome.GONE]).values(due_at=p("now")))
 _FIRST_OUTCOME = Statement(
     select(edges.c.outcome).where(edges.c.board == p("board"), edges.c.parent == p("parent")).limit(1)
@@ -69,8 +75,10 @@ def _row_of(end: Resolve, due_at: float) -> dict[str, Any]:
 def open_graph(transaction: Transaction, graph: str) -> bool:
     """Give a graph that gets another part its time anew; False if it is complete, or was given up."""
     parent = parent_of_graph(graph)
-    row = transaction.row(_LOCK, parent=parent)
-    if (row is None and transaction.rows(_FIRST_OUTCOME, parent=parent)) or (row and row[1] <= transaction.now):
+    mark = _mark_of(transaction, parent)
+    if mark is None and transaction.rows(_FIRST_OUTCOME, parent=parent):
+        return False
+    if mark is not None and not _is_open(mark, transaction.now):
         return False
     transaction.run_many(_PUT, [_row_of(Resolve(parent, Outcome.GONE), transaction.now + GRAPH_TTL)])
     return True
@@ -79,17 +87,25 @@ def open_graph(transaction: Transaction, graph: str) -> bool:
 def seal(transaction: Transaction, graph: str) -> Verdict:
     """Let the jobs of a graph wait for it no longer, once its mark is worked off: DONE, REPEATED or LOST."""
     parent, done = parent_of_graph(graph), OUTCOME_CODES[Outcome.DONE]
-    row = transaction.row(_LOCK, parent=parent)
-    if row is None:
-        row = transaction.row(_FIRST_OUTCOME, parent=parent)
-        return Verdict.REPEATED if row is not None and row[0] == done else Verdict.LOST
-    outcome, due_at = row
-    if outcome == done:
-        return Verdict.REPEATED
-    if due_at <= transaction.now:
-        return Verdict.LOST
-    write(transaction, [Resolve(parent, Outcome.DONE)])
-    return Verdict.DONE
+    mark = _mark_of(transaction, parent)
+    if mark is None:
+        mark = transaction.row(_FIRST_OUTCOME, parent=parent)
+    elif _is_open(mark, transaction.now):
+        write(transaction, [Resolve(parent, Outcome.DONE)])
+        return Verdict.DONE
+    return Verdict.REPEATED if mark is not None and mark[0] == done else Verdict.LOST
+
+
+def _mark_of(transaction: Transaction, parent: str) -> Row | None:
+    # A transaction of the user's has made all of its graph, which nobody else sees. To lock a mark that is not there
+    # would keep others from writing theirs on MySQL.
+    return transaction.row(_LOCK if transaction.moves_others else _READ, parent=parent)
+
+
+def _is_open(mark: Row, now: float) -> bool:
+    """Whether a graph is neither complete nor given up; what is worked off may be due later again."""
+    outcome, due_at, last_child = mark
+    return bool(outcome == OUTCOME_CODES[Outcome.GONE] and due_at > now and not last_child)
 
 
 def drop(transaction: Transaction, graph: str) -> None:

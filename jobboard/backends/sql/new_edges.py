@@ -13,6 +13,7 @@ from jobboard.backends.rows import JobRow, Ties
 from jobboard.backends.sql import edge_statements
 from jobboard.backends.sql.rows import SMALL_TYPES, columns_of, read_job
 from jobboard.backends.sql.schema import OUTCOME_CODES
+from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 
 #: Of such a parent the end, or the restore, is still to come.
@@ -25,7 +26,18 @@ def lock(transaction: Transaction, uuids: Iterable[str]) -> dict[str, JobRow]:
     What the end of a parent reads comes after this transaction then: the row, or its lock, is the fence.
     """
     wanted = sorted(set(uuids))
-    rows = transaction.rows(edge_statements.LOCK, uuids=transaction.list_of(wanted)) if wanted else []
+    if not wanted:
+        return {}
+    if transaction.moves_others:
+        return _locked(transaction, edge_statements.LOCK, wanted)
+    found = _locked(transaction, edge_statements.LOCK_ROWS, wanted)
+    # The snapshot of a user's transaction may be older than a job.
+    younger = [uuid for uuid in wanted if uuid not in found]
+    return found | _locked(transaction, edge_statements.LOCK, younger) if younger else found
+
+
+def _locked(transaction: Transaction, statement: Statement, uuids: Sequence[str]) -> dict[str, JobRow]:
+    rows = transaction.rows(statement, uuids=transaction.list_of(uuids))
     return {job.uuid: job for job in (read_job(JobRow, row, SMALL_TYPES) for row in rows)}
 
 

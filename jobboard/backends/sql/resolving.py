@@ -47,8 +47,13 @@ def work_off(transaction: Transaction) -> None:
 
 
 def resolve(transactions: Transactions, parents: Sequence[str]) -> list[str]:
-    """Work off a part of the marks of these parents, and return those that have more."""
+    """Work off a part of the marks of these parents, and return those that have more.
+
+    In a transaction of the user's they are left to whoever comes after it, since the children would stay locked.
+    """
     with transactions.write() as transaction:
+        if not transaction.moves_others:
+            return []
         named = transaction.list_of(parents)
         _work_off(transaction, [_Mark(*row) for row in transaction.rows(marks.LOCK_THESE, parents=named)])
         return [parent for (parent,) in transaction.rows(marks.DUE_OF_THESE, parents=named)]
@@ -125,7 +130,7 @@ def _move_marks_on(transaction: Transaction, seen: dict[_Mark, tuple[list[str], 
         if any(locked.get(child) is not None for child in children):
             is_young = transaction.now - mark.due_at < LOCK_PATIENCE
             due_at = mark.due_at if is_young else transaction.now + LOCKED_DELAY
-            later.append({"parent": mark.parent, "last_child": mark.last_child, "due_at": due_at})
+            later.append({"parent": mark.parent, "last_child": mark.last_child or marks.BEGUN, "due_at": due_at})
         elif len(children) < most:
             over.append(mark.parent)
         else:

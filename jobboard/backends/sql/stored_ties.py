@@ -16,6 +16,12 @@ from jobboard.backends.rows import IfFailed, Ties
 #: Stands between a lane and its moment, and before a mapping; no lane has it.
 _SEPARATOR = b"\0"
 
+
+def _bytes(value: Any) -> bytes:
+    # Of a number ``bytes`` would make as many zeros.
+    return bytes(memoryview(value))
+
+
 #: The fields of a mapping, and how each is read; those that are as in ``Ties()`` are left out.
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "lane": str,
@@ -26,8 +32,8 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "signal": str,
     "latest": float,
     "start_by": float,
-    "on_trashed": bytes,
-    "on_complete": bytes,
+    "on_trashed": _bytes,
+    "on_complete": _bytes,
 }
 _NO_TIES = {name: getattr(Ties(), name) for name in _FIELDS}
 

@@ -53,6 +53,12 @@ KEYS = Statement(
 FREE = Statement(delete(windows).where(_mine, in_list(windows.c.uuid, "uuids")))
 FORGET = Statement(delete(windows).where(_mine, windows.c.until <= p("now")))
 
+_UNTIL = Statement(
+    select(windows.c.until).where(
+        _mine, windows.c.name == p("name"), windows.c.key == p("key"), windows.c.uuid == p("uuid")
+    )
+)
+
 #: Whether the board has any window.
 IS_ANY = Statement(select(windows.c.key).where(_mine).limit(1))
 
@@ -71,6 +77,12 @@ def keep(transaction: Transaction, posted: Iterable[tuple[NewJob, JobRow]]) -> N
             if new.key_for is not None and job.key is not None
         ],
     )
+
+
+def seconds_left(transaction: Transaction, job: JobRow) -> float:
+    """Return for how long a job keeps its key, also if it ends now."""
+    row = None if job.key is None else transaction.row(_UNTIL, name=job.name, key=job.key, uuid=job.uuid)
+    return 0.0 if row is None else float(row[0]) - transaction.now
 
 
 def audit_windows(transaction: Transaction, repair: bool) -> list[AuditFinding]:
