@@ -15,7 +15,7 @@ from jobboard import BoardUnavailable, Job, JobBoard, JobState
 from jobboard.backends.edge_rows import EdgeCounts, StepRow, parent_of_graph
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.resolving import Resolver
-from jobboard.backends.etcd.txn import Op, Txn, delete, put, scan_prefix
+from jobboard.backends.etcd.txn import Op, Txn, after, delete, delete_range, put, scan_prefix
 from jobboard.backends.kv.codec import pack
 from jobboard.backends.rows import Fence, NewJob
 from jobboard.board import client_of
@@ -153,6 +153,28 @@ def test_a_mark_that_cannot_be_read_is_no_work_for_others(
     eventually(lambda: board.claim_next("bob", names=["nothing"]) == [] and timers() == 0)
     assert count(lambda: board.claim_next("bob", names=["nothing"])) == usual
     mended(board)
+
+
+def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: JobBoard) -> None:
+    keys, edges = etcd_of(board).keys, client_of(board).backend.edges
+    parents = [board.post("resize") for _ in range(3)]
+    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    for parent in parents:
+        board.trash(parent, by="ada")
+    assert edges.counts([child.uuid]) == [EdgeCounts(failed=3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Resolver, "after", lambda *_: None)
+        for parent in parents:
+            board.restore(parent.uuid)
+            write(board, delete(keys.mark(parent.uuid)))
+    write(board, delete_range(keys.timers, after(keys.timers)))
+    assert {finding.uuid for finding in board.audit()} == {parent.uuid for parent in parents}
+    mended(board)
+    # One that went on without its parents waits for none of them.
+    assert edges.counts([child.uuid, ran.uuid]) == [EdgeCounts(open=3), EdgeCounts(failed=3)]
+    end(board, *parents)
+    assert states_of(board, child, ran) == [UNCLAIMED] * 2
+    assert board.audit() == []
 
 
 # -- steps and signals -------------------------------------------------------------------------------------------------

@@ -184,6 +184,28 @@ def test_a_mark_that_cannot_be_read_is_named_and_mended(
     assert states_of(board, *children) == [UNCLAIMED] * 3
 
 
+def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(
+    board: JobBoard, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents = [board.post("resize") for _ in range(3)]
+    child = board.post("report", after=parents)
+    for parent in parents:
+        board.trash(parent, by="ada")
+    assert counts_of(board, child) == [EdgeCounts(failed=3)]
+    with monkeypatch.context() as patch:
+        leaving_children(board, patch)
+        for parent in parents:
+            board.restore(parent.uuid)
+            operator.set(layout_of(board).children_of(parent.uuid), b"")
+    assert board.audit()
+    for _ in parents:
+        board.audit(repair=True)
+    assert board.audit() == []
+    assert counts_of(board, child) == [EdgeCounts(open=3)]
+    end(board, *parents)
+    assert states_of(board, child) == [UNCLAIMED]
+
+
 # -- steps and signals -------------------------------------------------------------------------------------------------
 
 

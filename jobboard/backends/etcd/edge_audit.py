@@ -32,6 +32,7 @@ from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.txn import KeyValue, Op, Txn, delete, modified_at, put
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.outcomes import edge_to
+from jobboard.states import JobState
 
 #: How many rounds a repair lets a mark be worked off at most.
 _MAX_ROUNDS = 10_000
@@ -57,12 +58,22 @@ class _Found:
     marks: dict[str, Mark] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
 
+    def waits(self, uuid: str) -> bool:
+        """Whether a job waits for parents."""
+        job = self.jobs.get(uuid)
+        return job is not None and job.row.ties is not None and job.row.ties.has_parents
+
     def edges_of(self) -> dict[str, list[EdgeRow]]:
         """Return the edges of each child."""
         edges: dict[str, list[EdgeRow]] = {}
         for edge, _ in self.by_parent.values():
             edges.setdefault(edge.child, []).append(edge)
         return edges
+
+
+def _is_back(job: VersionedJob | None) -> bool:
+    """Whether a job that can be read is not in the trash."""
+    return job is not None and job.row.newer is None and job.row.state is not JobState.TRASHED
 
 
 class EdgeAudit:
@@ -155,14 +166,22 @@ class EdgeAudit:
         return now if now.outcome is edge.outcome else edge
 
     def _problems_of_parents(self, found: _Found) -> Iterator[_Problem]:
-        """Find parents that have ended, or would end, without a mark that says so to their open edges."""
-        parents = dict[str, None]()
+        """Find parents that have ended, would end, or are back, without a mark that says so to their edges."""
+        parents, back = dict[str, None](), set[str]()
         for edge, _ in found.by_parent.values():
-            if edge.outcome is Outcome.OPEN and edge.parent not in found.marks:
+            if edge.parent in found.marks or edge.outcome not in (Outcome.OPEN, Outcome.FAILED):
+                continue
+            job = found.jobs.get(edge.parent)
+            if edge.outcome is Outcome.OPEN:
                 parents[edge.parent] = None
+            elif found.waits(edge.child) and _is_back(job):
+                parents[edge.parent] = None
+                back.add(edge.parent)
         for parent in parents:
             job = found.jobs.get(parent)
-            if job is None or not job.row.is_live:
+            if parent in back:
+                yield parent, f"its edges say that it is in the trash: {parent}", self._marking(parent, job)
+            elif job is None or not job.row.is_live:
                 text = "its edges say that it has not ended" if job is not None else "it is gone, but holds jobs back"
                 yield (None if is_graph(parent) else parent), f"{text}: {parent}", self._marking(parent, job)
             elif job.row.newer is None and (job.row.ties is None or not job.row.ties.has_children):
