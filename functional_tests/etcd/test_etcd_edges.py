@@ -15,6 +15,7 @@ from servers.etcd_servers import EtcdServer
 from jobboard import Job, JobBoard, JobState, Posting
 from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, StepRow
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.leftovers import Leftovers
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Txn, delete, delete_range, put, scan_prefix
 from jobboard.backends.etcd.txn import after as behind
@@ -185,6 +186,25 @@ def test_a_sweep_deletes_what_forgotten_jobs_have_left(server: EtcdServer, board
     assert tidy(100) == 2
     assert keys_of(board, "signal/") == []
     assert len(keys_of(board, "edge/", "child/", "kept/")) == 3
+    assert board.audit() == []
+
+
+def test_a_sweep_leaves_nothing_of_an_edge_that_another_client_writes_meanwhile(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents = [board.post("rotate") for _ in range(3)]
+    child = board.post("resize", after=parents)
+    board.cancel(child)
+    forget(board, child)
+    deletions = Leftovers._deletions
+
+    def end_first(*args: Any) -> Any:
+        board.consume(claimed(board)[0], "alice")
+        return deletions(*args)
+
+    monkeypatch.setattr(Leftovers, "_deletions", end_first)
+    assert etcd_of(board).maintenance.tidy(100) == 1
+    assert keys_of(board, "edge/", "child/", "kept/") == []
     assert board.audit() == []
 
 

@@ -122,7 +122,7 @@ class Producing:
             backend = self._client.within(connection)
             self._save_new_books([(book, new.uuid)], backend)
         post = backend.jobs.post
-        if graph is not None and not graph.fits(backend):
+        if graph is not None and (graph.may_be_too_large or not graph.fits(backend)):
             post = partial(self._post_whole, graph, backend)
         answer, _ = yield ItemRequest(post, new, new.uuid, len(new.body))
         return self._posted([(new, payload)], [answer])[0]

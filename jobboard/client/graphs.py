@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jobboard.backends.base import Backend
-from jobboard.backends.edge_rows import LinkOutcome, parent_of_graph
+from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED_BYTES, LinkOutcome, parent_of_graph
 from jobboard.backends.rows import NewJob, Posted, PostOutcome, Ties, Verdict
 from jobboard.client.cycles import CycleSearch
-from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound
+from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound, TooLarge
 
 #: How many parents one request lets a job wait for besides.
 _MAX_LINKED = 50
@@ -32,6 +32,20 @@ class Graph:
         size = len(self.jobs) + sum(len(new.parents) for new in self.jobs)
         largest = backend.capabilities
         return not self.before and len(self.jobs) <= largest.largest_batch and size <= largest.largest_graph
+
+    @property
+    def may_be_too_large(self) -> bool:
+        """Whether results may be more than a step takes: those of parents that have ended go with the edges."""
+        return sum(len(_elsewhere(new, self.jobs)) for new in self.jobs) > MAX_RESOLVED_BYTES // MAX_EDGE_RESULT
+
+
+def _elsewhere(new: NewJob, jobs: Sequence[NewJob]) -> list[str]:
+    """Return the parents of a job that are none of these jobs."""
+    return _but(new.parents, {job.uuid for job in jobs}) if new.parents else []
+
+
+def _but(parents: Sequence[str], others: Collection[str]) -> list[str]:
+    return [parent for parent in parents if parent not in others]
 
 
 class GraphRefused(Exception):
@@ -58,8 +72,12 @@ class GraphPoster:
         :raises BoardUnavailable: whether it is posted is unknown; if it is not, nothing of it ever runs.
         """
         if graph.fits(self._backend):
-            answers: list[Posted] = self._call(self._backend.jobs.post, graph.jobs)
-            return answers
+            try:
+                answers: list[Posted] = self._call(self._backend.jobs.post, graph.jobs)
+                return answers
+            except TooLarge:
+                if not graph.may_be_too_large:
+                    raise
         answers = self.stage(graph)
         if all(answer.outcome is PostOutcome.SAME for answer in answers):
             return answers
@@ -108,7 +126,14 @@ class GraphPoster:
             yield part, more
 
     def _stage_part(self, part: list[NewJob], more: list[tuple[str, Sequence[str]]]) -> list[Posted]:
-        answers: list[Posted] = self._call(self._backend.jobs.post, part)
+        try:
+            answers: list[Posted] = self._call(self._backend.jobs.post, part)
+        except TooLarge:
+            # The results of parents that have ended are too large for one step.
+            others = {new.uuid: _elsewhere(new, part) for new in part}
+            part = [replace(new, parents=tuple(_but(new.parents, others[new.uuid]))) for new in part]
+            more = [*((child, parents) for child, parents in others.items() if parents), *more]
+            answers = self._call(self._backend.jobs.post, part)
         for new, answer in zip(part, answers, strict=True):
             if answer.outcome.refuses_batch:
                 raise GraphRefused(new, answer)
@@ -118,7 +143,15 @@ class GraphPoster:
         return answers
 
     def _link(self, child: str, parents: Sequence[str], what: str = "before") -> None:
-        outcome = self._call(self._backend.edges.link, child, parents)
+        try:
+            outcome = self._call(self._backend.edges.link, child, parents)
+        except TooLarge:
+            if len(parents) == 1:
+                raise
+            middle = len(parents) // 2
+            self._link(child, parents[:middle], what)
+            self._link(child, parents[middle:], what)
+            return
         if outcome is LinkOutcome.STARTED:
             raise InvalidPosting(
                 f"job {child} waits for no parents any more, so it can't wait for another", path="before"

@@ -10,7 +10,19 @@ from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
 from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import change_of
 from jobboard.backends.etcd.connection import Connection
-from jobboard.backends.etcd.edge_records import Mark, child_edge, edge_ops, ended_of, letter_of, mark_of
+from jobboard.backends.etcd.edge_records import (
+    Mark,
+    child_edge,
+    child_op,
+    edge_ops,
+    ended_of,
+    is_child_edge,
+    is_edge,
+    letter_of,
+    mark_of,
+    outcome_at,
+    step_of,
+)
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import VersionedJob
@@ -19,11 +31,14 @@ from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.txn import KeyValue, Op, Txn, delete, modified_at, put
 from jobboard.backends.findings import AuditFinding
-from jobboard.backends.outcomes import edge_to, outcome_of
-from jobboard.backends.transition import Resolve
+from jobboard.backends.outcomes import edge_to
+from jobboard.states import JobState
 
 #: How many rounds a repair lets a mark be worked off at most.
 _MAX_ROUNDS = 10_000
+
+#: How many edges one request reads; each may have a result of 64 KiB.
+_EDGES_AT_ONCE = 50
 
 #: What is wrong, with which job, and what mends it.
 _Problem = tuple[str | None, str, Callable[[], bool]]
@@ -38,8 +53,15 @@ class _Found:
     by_parent: dict[tuple[str, str], tuple[EdgeRow, KeyValue]] = field(default_factory=dict)
     #: The keys of the child, one for each letter that there is.
     by_child: dict[tuple[str, str], list[KeyValue]] = field(default_factory=dict)
+    #: The keys of edges that can't be read.
+    damaged: set[bytes] = field(default_factory=set)
     marks: dict[str, Mark] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+
+    def waits(self, uuid: str) -> bool:
+        """Whether a job waits for parents."""
+        job = self.jobs.get(uuid)
+        return job is not None and job.row.ties is not None and job.row.ties.has_parents
 
     def edges_of(self) -> dict[str, list[EdgeRow]]:
         """Return the edges of each child."""
@@ -47,6 +69,11 @@ class _Found:
         for edge, _ in self.by_parent.values():
             edges.setdefault(edge.child, []).append(edge)
         return edges
+
+
+def _is_back(job: VersionedJob | None) -> bool:
+    """Whether a job that can be read is not in the trash."""
+    return job is not None and job.row.newer is None and job.row.state is not JobState.TRASHED
 
 
 class EdgeAudit:
@@ -81,9 +108,15 @@ class EdgeAudit:
         for kv in snapshot.pages(keys.children):
             edge = child_edge(keys, kv)
             found.by_parent[edge.child, edge.parent] = edge, kv
-        for kv in snapshot.pages(keys.edges, keys_only=True):
+            found.damaged |= set() if is_child_edge(kv.value) else {kv.key}
+        for kv in snapshot.pages(keys.edges, size=_EDGES_AT_ONCE):
             child, _, parent = kv.key[len(keys.edges) :].split(b"/")
-            found.by_child.setdefault((decoded(child), decoded(parent)), []).append(kv)
+            found.by_child.setdefault((decoded(child), decoded(parent)), []).append(kv._replace(value=b""))
+            found.damaged |= set() if is_edge(kv.value) else {kv.key}
+        for pair, (edge, kv) in found.by_parent.items():
+            of_child = found.by_child.get(pair, [])
+            if kv.key in found.damaged and len(of_child) == 1:
+                found.by_parent[pair] = replace(edge, outcome=outcome_at(keys, of_child[0].key)), kv
         for kv in snapshot.pages(keys.marks):
             parent_of_mark = decoded(kv.last_part)
             mark = mark_of(parent_of_mark, kv)
@@ -100,10 +133,11 @@ class EdgeAudit:
             timer = keys.due_mark(mark.due, parent)
             if timer not in others:
                 mended = Txn([mark.unchanged(keys)], [put(timer, b"")])
-                yield None, f"the timer of the mark of {parent} is missing", self._sending(mended)
+                problem = "timer of the mark of {} is missing" if mark.is_readable else "mark of {} can't be read"
+                yield None, f"the {problem.format(parent)}", self._sending(mended)
 
     def _problems_of_pairs(self, found: _Found) -> Iterator[_Problem]:
-        """Find pairs that have one of their two keys only, or keys that say different things."""
+        """Find pairs that have one of their two keys only, or keys that say different things, or nothing."""
         keys = self._keys
         for child, parent in found.by_parent.keys() | found.by_child.keys():
             told, kvs = found.by_parent.get((child, parent)), found.by_child.get((child, parent), [])
@@ -113,32 +147,41 @@ class EdgeAudit:
                 continue
             edge, kv = told
             wanted = keys.edge(child, letter_of(parent, edge.outcome), parent)
-            if [one.key for one in kvs] != [wanted]:
-                known = next((one for one in kvs if one.key == wanted), None)
-                ops: list[Op] = [delete(one.key) for one in kvs if one.key != wanted]
-                ops += [] if known else edge_ops(keys, self._edge_now(found, edge))
-                yield (
-                    child,
-                    f"the edge to {parent} is missing or wrong",
-                    self._sending(Txn([modified_at(kv.key, kv.modified)], ops)),
-                )
+            if [one.key for one in kvs] == [wanted] and found.damaged.isdisjoint((wanted, kv.key)):
+                continue
+            is_known = wanted not in found.damaged and any(one.key == wanted for one in kvs)
+            ops: list[Op] = [delete(one.key) for one in kvs if one.key != wanted]
+            now = self._edge_now(found, edge)
+            ops += [child_op(keys, now)] if is_known else edge_ops(keys, now)
+            yield (
+                child,
+                f"the edge to {parent} is missing or wrong",
+                self._sending(Txn([modified_at(kv.key, kv.modified)], ops)),
+            )
 
     def _edge_now(self, found: _Found, edge: EdgeRow) -> EdgeRow:
-        """Return an edge with its parent's result, if that is there still."""
+        """Return an edge with its parent's name and result, if that is there still, and stands so."""
         parent = found.jobs.get(edge.parent)
-        if parent is None or edge.outcome is not Outcome.DONE:
-            return edge
-        return replace(edge_to(edge.child, parent.row.seen()), outcome=edge.outcome)
+        now = edge if parent is None else edge_to(edge.child, parent.row.seen())
+        return now if now.outcome is edge.outcome else edge
 
     def _problems_of_parents(self, found: _Found) -> Iterator[_Problem]:
-        """Find parents that have ended, or would end, without a mark that says so to their open edges."""
-        parents = dict[str, None]()
+        """Find parents that have ended, would end, or are back, without a mark that says so to their edges."""
+        parents, back = dict[str, None](), set[str]()
         for edge, _ in found.by_parent.values():
-            if edge.outcome is Outcome.OPEN and edge.parent not in found.marks:
+            if edge.parent in found.marks or edge.outcome not in (Outcome.OPEN, Outcome.FAILED):
+                continue
+            job = found.jobs.get(edge.parent)
+            if edge.outcome is Outcome.OPEN:
                 parents[edge.parent] = None
+            elif found.waits(edge.child) and _is_back(job):
+                parents[edge.parent] = None
+                back.add(edge.parent)
         for parent in parents:
             job = found.jobs.get(parent)
-            if job is None or not job.row.is_live:
+            if parent in back:
+                yield parent, f"its edges say that it is in the trash: {parent}", self._marking(parent, job)
+            elif job is None or not job.row.is_live:
                 text = "its edges say that it has not ended" if job is not None else "it is gone, but holds jobs back"
                 yield (None if is_graph(parent) else parent), f"{text}: {parent}", self._marking(parent, job)
             elif job.row.newer is None and (job.row.ties is None or not job.row.ties.has_children):
@@ -174,10 +217,7 @@ class EdgeAudit:
         return lambda: self._connection.send(txn).succeeded
 
     def _marking(self, parent: str, job: VersionedJob | None) -> Callable[[], bool]:
-        step = Resolve(parent, Outcome.GONE)
-        if job is not None:
-            edge = edge_to("", job.row.seen())
-            step = Resolve(parent, outcome_of(job.row.seen()), job.row.name, edge.result, edge.is_cut)
+        step = step_of(parent, None if job is None else job.row.seen())
 
         def mend() -> bool:
             ops = Mark(step, self._connection.now()).ops(self._keys)

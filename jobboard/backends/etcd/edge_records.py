@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
 from jobboard.backends.edges import Ended
 from jobboard.backends.etcd.keys import Keys, decoded
 from jobboard.backends.etcd.txn import Compare, Found, KeyValue, Op, delete, get, modified_at, put, scan, scan_prefix
 from jobboard.backends.kv.codec import BYTES_OR_NONE, FLAG, NUMBER, TEXT, items_of, pack
+from jobboard.backends.outcomes import edge_to
+from jobboard.backends.rows import JobRow
 from jobboard.backends.transition import Resolve
 
 #: For how many seconds a mark is left to the client that wrote it.
@@ -35,12 +38,23 @@ def letter_of(parent: str, outcome: Outcome) -> bytes:
 def edge_ops(keys: Keys, edge: EdgeRow, before: Outcome | None = None) -> list[Op]:
     """Return the operations that write an edge, in place of the one that says ``before``."""
     letter = letter_of(edge.parent, edge.outcome)
-    ops = [
-        put(keys.edge(edge.child, letter, edge.parent), pack([edge.name, edge.result, edge.is_cut])),
-        put(keys.child(edge.parent, edge.child), pack([edge.outcome.value, edge.name])),
-    ]
+    ops = [put(keys.edge(edge.child, letter, edge.parent), pack([edge.name, edge.result, edge.is_cut]))]
+    ops.append(child_op(keys, edge))
     old = None if before is None else letter_of(edge.parent, before)
     return ops if old in (None, letter) else [delete(keys.edge(edge.child, old, edge.parent)), *ops]
+
+
+def child_op(keys: Keys, edge: EdgeRow) -> Op:
+    """Return the operation that writes what the parent's key of an edge says."""
+    return put(keys.child(edge.parent, edge.child), pack([edge.outcome.value, edge.name]))
+
+
+def outcome_at(keys: Keys, key: bytes) -> Outcome:
+    """Return the outcome that the child's key of an edge tells; jobs whose graph was given up are not on the board."""
+    letter = key[len(keys.edges) :].split(b"/")[1]
+    if letter == ENDED_GRAPH:
+        return Outcome.DONE
+    return next((outcome for outcome, known in LETTERS.items() if known == letter), Outcome.OPEN)
 
 
 def edge_of(keys: Keys, kv: KeyValue) -> EdgeRow | None:
@@ -49,21 +63,40 @@ def edge_of(keys: Keys, kv: KeyValue) -> EdgeRow | None:
     outcome = next((outcome for outcome, known in LETTERS.items() if known == letter), None)
     if outcome is None:
         return None
-    try:
-        (name, result, is_cut), _ = items_of(kv.value, (TEXT, BYTES_OR_NONE, FLAG))
-    except ValueError:
-        name, result, is_cut = "", None, False
+    name, result, is_cut = _items_of_edge(kv.value) or ("", None, False)
     return EdgeRow(decoded(child), decoded(parent), outcome, name, result, is_cut)
+
+
+def is_edge(value: bytes) -> bool:
+    """Whether what the child's key of an edge holds can be read."""
+    return _items_of_edge(value) is not None
+
+
+def _items_of_edge(value: bytes) -> list[Any] | None:
+    try:
+        return items_of(value, (TEXT, BYTES_OR_NONE, FLAG))[0]
+    except ValueError:
+        return None
 
 
 def child_edge(keys: Keys, kv: KeyValue) -> EdgeRow:
     """Read what a key of a parent's children says of their edge; what can't be read counts as open."""
     parent, child = kv.key[len(keys.children) :].split(b"/")
+    outcome, name = _items_of_child(kv.value) or (Outcome.OPEN, "")
+    return EdgeRow(decoded(child), decoded(parent), outcome, name)
+
+
+def is_child_edge(value: bytes) -> bool:
+    """Whether what the parent's key of an edge holds can be read."""
+    return _items_of_child(value) is not None
+
+
+def _items_of_child(value: bytes) -> tuple[Outcome, str] | None:
     try:
-        (outcome, name), _ = items_of(kv.value, (TEXT, TEXT))
-        return EdgeRow(decoded(child), decoded(parent), Outcome(outcome), name)
+        (outcome, name), _ = items_of(value, (TEXT, TEXT))
+        return Outcome(outcome), name
     except ValueError:
-        return EdgeRow(decoded(child), decoded(parent), Outcome.OPEN)
+        return None
 
 
 def reads_of_ended(keys: Keys, child: str, count: int) -> list[Op]:
@@ -91,6 +124,14 @@ def ended_of(edges: Iterable[EdgeRow]) -> Ended:
     return Ended(waits_for, by_outcome.get(Outcome.FAILED), by_outcome.get(Outcome.GONE), dropped)
 
 
+def step_of(parent: str, row: JobRow | None) -> Resolve:
+    """Return how a parent stands by its record; None: there is none."""
+    if row is None:
+        return Resolve(parent, Outcome.GONE)
+    edge = edge_to("", row)
+    return Resolve(parent, edge.outcome, edge.name, edge.result, edge.is_cut)
+
+
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
@@ -100,12 +141,14 @@ class Mark:
 
     :ivar cursor: the last child whose edge does, as it stands in the key.
     :ivar revision: that in which it was written; 0: there is none.
+    :ivar is_readable: whether it could be read; if not, the record of the parent says how that stands.
     """
 
     step: Resolve
     due: float
     cursor: bytes = b""
     revision: int = 0
+    is_readable: bool = True
 
     @property
     def is_waiting(self) -> bool:
@@ -138,14 +181,14 @@ class Mark:
 
 
 def mark_of(parent: str, kv: KeyValue | None) -> Mark | None:
-    """Read the mark of a parent; None if there is none. One that can't be read says that the parent is gone."""
+    """Read the mark of a parent; None if there is none. One that can't be read says that a graph is given up."""
     if kv is None:
         return None
     try:
         (outcome, name, result, is_cut, due, cursor), _ = items_of(kv.value, _MARK_KINDS)
         step = Resolve(parent, Outcome(outcome), name, result, is_cut)
     except ValueError:
-        return Mark(Resolve(parent, Outcome.GONE), 0.0, revision=kv.modified)
+        return Mark(Resolve(parent, Outcome.GONE), 0.0, revision=kv.modified, is_readable=False)
     return Mark(step, due, cursor or b"", kv.modified)
 
 

@@ -64,7 +64,8 @@ class Leftovers:
         (edges,) = self._connection.read([scan_prefix(keys.edges_of(uuid), _EDGES_AT_ONCE, keys_only=True)])
         ops = self._deletions(uuid, edges)
         if not edges.more:
-            ranges = (keys.steps_of(uuid), keys.signals_of(uuid))
+            # All edges, since one of them may say something else by now, in another key.
+            ranges = (keys.edges_of(uuid), keys.steps_of(uuid), keys.signals_of(uuid))
             ops += [delete(keys.kept_of(uuid)), *(delete_range(prefix, after(prefix)) for prefix in ranges)]
         is_gone = self._connection.send(Txn([absent(keys.job(uuid))], ops)).succeeded
         return not edges.more or not is_gone

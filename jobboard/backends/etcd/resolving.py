@@ -22,6 +22,7 @@ from jobboard.backends.etcd.edge_records import (
     parents_in,
     reads_of_ended,
     reads_of_mark,
+    step_of,
 )
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
@@ -140,6 +141,7 @@ class Resolver:
         reads = [op for parent in parents for op in reads_of_mark(keys, parent, MAX_RESOLVED)]
         found = self._connection.read(reads)
         known = [mark_of(parent, part.first) for parent, part in zip(parents, found[::2], strict=True)]
+        self._replace_damaged([mark for mark in known if mark is not None and not mark.is_readable])
         ready = [
             (mark, children)
             for mark, children in zip(known, found[1::2], strict=True)
@@ -166,6 +168,12 @@ class Resolver:
             else:
                 closing += mark.gone(keys)
         return marks, list(tasks.values()), closing, rest
+
+    def _replace_damaged(self, marks: Sequence[Mark]) -> None:
+        """Let marks that can't be read say how their parents stand."""
+        parents = [mark.step.parent for mark in marks]
+        for mark, job in zip(marks, self._reader.read(parents) if parents else [], strict=True):
+            mark.step = step_of(mark.step.parent, None if job is None else job.row.seen())
 
     def _behind_cursors(self, ready: Sequence[tuple[Mark, Found]]) -> list[tuple[Mark, Found]]:
         """Read the children behind the cursors of marks that have one."""

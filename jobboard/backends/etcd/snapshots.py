@@ -19,11 +19,11 @@ class Snapshot:
         reply = connection.http.call("/kv/range", sequence, changes=False)
         self.revision = int(reply["header"]["revision"])
 
-    def pages(self, prefix: bytes, *, keys_only: bool = False) -> Iterator[KeyValue]:
-        """Iterate over the keys that begin with this."""
+    def pages(self, prefix: bytes, *, keys_only: bool = False, size: int = _AT_ONCE) -> Iterator[KeyValue]:
+        """Iterate over the keys that begin with this, read in pages of this size."""
         start = prefix
         while True:
-            op = at_revision(scan(start, after(prefix), _AT_ONCE, keys_only=keys_only), self.revision)
+            op = at_revision(scan(start, after(prefix), size, keys_only=keys_only), self.revision)
             (page,) = self._connection.read([op])
             yield from page.kvs
             if not page.more:

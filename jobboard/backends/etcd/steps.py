@@ -16,6 +16,7 @@ from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, TEXT_OR_NONE, items_
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
 from jobboard.backends.step_store import StepStore
+from jobboard.errors import BoardUnavailable
 
 
 class Steps(StepStore):
@@ -56,7 +57,9 @@ class Steps(StepStore):
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         keys = self._keys
         found = self._of_job(uuid, scan(keys.step(uuid, first), after(keys.steps_of(uuid)), size))
-        return [step for kv in found if (step := _step_of(kv)) is not None]
+        steps = [_step_of(uuid, kv) for kv in found]
+        # What follows a gap is no result of the step before it.
+        return [step for number, step in enumerate(steps, first) if step.number == number]
 
     def _of_job(self, uuid: str, op: Op) -> list[KeyValue]:
         """Read something of a job; a sweep may not have deleted yet what one left that is forgotten."""
@@ -83,20 +86,20 @@ class Steps(StepStore):
 
     def signals(self, uuid: str) -> list[SignalRow]:
         found = self._of_job(uuid, scan_prefix(self._keys.signals_of(uuid)))
-        return [signal for kv in found if (signal := _signal_of(kv)) is not None]
+        return [_signal_of(uuid, kv) for kv in found]
 
 
-def _step_of(kv: KeyValue) -> StepRow | None:
+def _step_of(uuid: str, kv: KeyValue) -> StepRow:
     try:
         (name, result, at), _ = items_of(kv.value, (TEXT, BYTES, NUMBER))
         return StepRow(int(kv.last_part), name, result, at)
     except ValueError:
-        return None
+        raise BoardUnavailable(f"a step of job {uuid} can't be decoded") from None
 
 
-def _signal_of(kv: KeyValue) -> SignalRow | None:
+def _signal_of(uuid: str, kv: KeyValue) -> SignalRow:
     try:
         (value, at, _), _ = items_of(kv.value, (BYTES, NUMBER, TEXT_OR_NONE))
     except ValueError:
-        return None
+        raise BoardUnavailable(f"a signal of job {uuid} can't be decoded") from None
     return SignalRow(decoded(kv.last_part), value, at)

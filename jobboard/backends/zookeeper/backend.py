@@ -128,7 +128,7 @@ class ZooKeeperBackend(Backend):
         writer = UnitWriter(transactions, lanes, clock.now)
         jobs = ReadModifyWrite(connection, layout, reader, writer, sessions, clock, held, lanes)
         poster = Poster(connection, layout, clock, reader, transactions, jobs, lanes)
-        resolver = EdgeResolver(connection, layout, clock, reader, transactions, lanes, writer)
+        resolver = EdgeResolver(connection, layout, clock, change_log, reader, transactions, lanes, writer)
         remains = Remains(connection, layout)
         writer.poster, writer.resolver, writer.remains = poster, resolver, remains
         entities = Entities(connection, layout, clock, sessions)

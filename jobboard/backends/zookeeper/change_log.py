@@ -344,6 +344,14 @@ class ChangeLogReader:
             elif item is not None:
                 self._listing.drop(uuid, item.zxid)
 
+    def correct_mark(self, parent: str, data: Data | None) -> None:
+        """Learn the mark of a parent as it was read, in the same way."""
+        with self._listing.lock:
+            if data is None:
+                self._listing.marks.drop(parent)
+            else:
+                self._listing.put_mark(ListedMark(parent, decode_mark(data.data).due), data.stat.mzxid)
+
     def _find_log(self) -> None:
         """Find the log that is in use now, after the former one was deleted."""
         names = map(last_part, self._connection.children([self._layout.logs]))

@@ -12,7 +12,7 @@ from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.transition import Resolve
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.edge_codec import NO_MARK, Mark, Tally, decode_edge, decode_mark, decode_tally
+from jobboard.backends.zookeeper.edge_codec import NO_MARK, Mark, Tally, decode_mark, read_edge, read_tally, tally_of
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
 from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.layout import parent as parent_of
@@ -29,11 +29,12 @@ _MAX_LISTED = 100
 class SuspectEdges(NamedTuple):
     """What seems wrong with what a job has; ``seen`` are the transactions that wrote what was read of it.
 
-    :ivar parent: the parent that an edge says something else of. :ivar is_gone: whether the job is not on the board.
+    :ivar parent: the parent of which an edge or a mark says something else, or nothing that can be read.
+    :ivar is_gone: whether the job is not on the board.
     :ivar is_half: whether an edge is there by one of its two ends only.
     """
 
-    uuid: str
+    uuid: str | None
     problem: str
     seen: tuple[int, ...]
     parent: str | None = None
@@ -76,6 +77,10 @@ class EdgeAuditor:
         ways ^= {(child, parent) for parent, children in listed.items() for child in children}
         for child, parent in sorted(ways):
             yield SuspectEdges(child, f"only one of both ways leads to its parent {parent}", (), parent, is_half=True)
+        for parent, data in folders.items():
+            if not _is_readable(data):
+                problem = f"what the edges to {parent} are to be told can't be read"
+                yield SuspectEdges(None if is_graph(parent) else parent, problem, (data.stat.mzxid,), parent)
         for uuid, job in jobs.items():
             if job.ties is not None and job.ties.has_parents and job.state is not JobState.COMPLETE:
                 yield from self._of_child(job, tallies.get(uuid), edges[uuid], folders, jobs, newer)
@@ -112,17 +117,23 @@ class EdgeAuditor:
             return
         seen = (job.zxid, tally.stat.mzxid)
         paths = [self._layout.edge(job.uuid, parent) for parent in sorted(parents)]
-        found = self._connection.existing(paths, is_fresh=False)
-        edges = [decode_edge(job.uuid, last_part(path), data.data) for path, data in found]
-        counted = Tally()
-        for edge in edges:
-            counted = counted.moved(edge.parent, None, edge.outcome)
-        if counted != decode_tally(tally.data):
+        found = list(self._connection.existing(paths, is_fresh=False))
+        marks = {parent: _mark_in(folders.get(parent)) for parent in parents}
+        is_told = all(mark.due is None and _is_readable(folders.get(parent)) for parent, mark in marks.items())
+        edges = list[EdgeRow]()
+        for path, data in found:
+            edge = read_edge(job.uuid, last_part(path), data.data)
+            if edge is not None:
+                edges.append(edge)
+            elif is_told:
+                yield SuspectEdges(job.uuid, f"its edge to {last_part(path)} can't be read", seen, last_part(path))
+        if len(edges) < len(found):
+            return
+        counted = tally_of(edges)
+        if counted != read_tally(tally.data):
             yield SuspectEdges(job.uuid, "its parents are not counted as they stand", seen)
             return
-        marks = {edge.parent: _mark_in(folders.get(edge.parent)) for edge in edges}
-        if any(mark.due is not None for mark in marks.values()):
-            # Its edges are still to be told.
+        if not is_told:
             return
         for edge in edges:
             step = _step_of(edge.parent, jobs.get(edge.parent), marks[edge.parent])
@@ -138,14 +149,14 @@ class EdgeAuditor:
 
     def repair(self, suspect: SuspectEdges, job: StoredJob | None) -> bool:
         """Mend it, given the parent's record as it is now, if a parent is what is wrong."""
+        if suspect.uuid is None or (suspect.parent is not None and not suspect.is_half):
+            return suspect.parent is not None and self._tell_anew(suspect.parent, job)
         if suspect.is_gone:
             self._remains.clean([suspect.uuid])
             return True
         if suspect.parent is None:
             return self._count_anew(suspect.uuid)
-        if suspect.is_half:
-            return self._mend_half(suspect.uuid, suspect.parent)
-        return self._tell_anew(suspect.parent, job)
+        return self._mend_half(suspect.uuid, suspect.parent)
 
     def _count_anew(self, uuid: str) -> bool:
         path = self._layout.edges_of(uuid)
@@ -188,6 +199,11 @@ class EdgeAuditor:
         self._transactions.commit(transaction)
         self._resolver.work_off([parent])
         return True
+
+
+def _is_readable(data: Data | None) -> bool:
+    """Whether a mark can be read, or there is none."""
+    return data is None or not data.data or decode_mark(data.data) is not NO_MARK
 
 
 def _mark_in(data: Data | None) -> Mark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -55,13 +56,18 @@ def encode_edge(edge: EdgeRow) -> bytes:
     return pack([edge.outcome.value, edge.name, edge.result, edge.is_cut])
 
 
-def decode_edge(child: str, parent: str, data: bytes) -> EdgeRow:
-    """Return an edge; a damaged one is to a parent that is gone."""
+def read_edge(child: str, parent: str, data: bytes) -> EdgeRow | None:
+    """Return an edge; None: it is damaged."""
     try:
         (outcome, name, result, is_cut), _ = items_of(data, _RESULT)
         return EdgeRow(child, parent, _OUTCOMES[outcome], name, result, is_cut)
     except (ValueError, KeyError):
-        return EdgeRow(child, parent, Outcome.GONE)
+        return None
+
+
+def decode_edge(child: str, parent: str, data: bytes) -> EdgeRow:
+    """Return an edge; a damaged one is open until the end of its parent is told, or an audit mends it."""
+    return read_edge(child, parent, data) or EdgeRow(child, parent, Outcome.OPEN)
 
 
 class Tally(NamedTuple):
@@ -103,13 +109,21 @@ class Tally(NamedTuple):
         )
 
 
-def decode_tally(data: bytes) -> Tally:
-    """Return a tally; a damaged one keeps its job back until an audit counts anew."""
+def tally_of(edges: Iterable[EdgeRow]) -> Tally:
+    """Count the edges of a job."""
+    tally = Tally()
+    for edge in edges:
+        tally = tally.moved(edge.parent, None, edge.outcome)
+    return tally
+
+
+def read_tally(data: bytes) -> Tally | None:
+    """Return a tally; None: it is damaged."""
     try:
-        (is_open, done, failed, gone, graph), _ = items_of(data, [WHOLE, WHOLE, WHOLE, WHOLE, TEXT])
-        return Tally(EdgeCounts(is_open, done, failed, gone), graph)
+        (*counts, graph), _ = items_of(data, [WHOLE, WHOLE, WHOLE, WHOLE, TEXT])
     except ValueError:
-        return Tally(EdgeCounts(open=1))
+        return None
+    return Tally(EdgeCounts(*counts), graph) if min(counts) >= 0 else None
 
 
 def encode_named(name: str, value: bytes) -> bytes:

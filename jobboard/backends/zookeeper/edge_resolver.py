@@ -13,8 +13,18 @@ from jobboard.backends.edges import Ended, largest_part, settle
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.transition import Transition
+from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.edge_codec import Mark, Tally, decode_edge, decode_mark, decode_tally, encode_edge
+from jobboard.backends.zookeeper.edge_codec import (
+    Mark,
+    Tally,
+    decode_edge,
+    decode_mark,
+    encode_edge,
+    read_edge,
+    read_tally,
+    tally_of,
+)
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lanes import Lanes
@@ -65,13 +75,14 @@ class EdgeResolver:
         connection: Connection,
         layout: Layout,
         clock: ServerClock,
+        change_log: ChangeLogReader,
         reader: JobReader,
         transactions: Transactions,
         lanes: Lanes,
         writer: UnitWriter,
     ) -> None:
         self._connection, self._layout, self._clock, self._lanes = connection, layout, clock, lanes
-        self._reader, self._transactions, self._writer = reader, transactions, writer
+        self._change_log, self._reader, self._transactions, self._writer = change_log, reader, transactions, writer
         self._listed: LruCache[tuple[int, list[str]]] = LruCache(MAX_LISTED)
 
     def work_off_own(self, parents: Sequence[str]) -> None:
@@ -109,6 +120,9 @@ class EdgeResolver:
     def _parts(self, parents: Sequence[str]) -> list[_Part]:
         """Return the next part of each parent whose mark is not worked off; a graph's only once it is due."""
         found = self._connection.read_many(map(self._layout.children_of, parents)) if parents else []
+        for parent, one in zip(parents, found, strict=True):
+            # A znode that was damaged or deleted has no line in the log, and would stay due for ever.
+            self._change_log.correct_mark(parent, one)
         marks = [(parent, decode_mark(data.data), data) for parent, data in zip(parents, found, strict=True) if data]
         now = self._clock.now()
         # A graph may get further parts until its mark is due.
@@ -168,18 +182,23 @@ class EdgeResolver:
     ) -> _Told:
         told, now = _Told(), self._clock.now()
         examples: dict[str, dict[Outcome, str]] = {}
-        for (child, part), data in edges:
+        read = [(pair, read_edge(pair[0], pair[1].parent, data.data)) for pair, data in edges if data is not None]
+        damaged = {child for (child, _), before in read if before is None}
+        for (child, part), before in read:
             tally, job, step = tallies[child], jobs[child], part.mark.step
-            if data is None or tally is None or (step.outcome is Outcome.OPEN and not _waits(job)):
+            if tally is None or (step.outcome is Outcome.OPEN and not _waits(job)):
                 continue
-            before = decode_edge(child, part.parent, data.data)
             examples.setdefault(child, {})[step.outcome] = part.parent
             after = EdgeRow(child, part.parent, step.outcome, step.name, step.result, step.is_cut)
             if before == after:
                 continue
-            counted, version = told.tallies.get(child) or (decode_tally(tally.data), tally.stat.version)
+            if child not in told.tallies:
+                counted = self._counted(child) if child in damaged else self.tally(child, tally)
+                told.tallies[child] = (counted, tally.stat.version)
+            counted, version = told.tallies[child]
             told.edges.append(after)
-            told.tallies[child] = (counted.moved(part.parent, before.outcome, after.outcome), version)
+            outcome = Outcome.OPEN if before is None else before.outcome
+            told.tallies[child] = (counted.moved(part.parent, outcome, after.outcome), version)
         for child, (tally_then, _) in told.tallies.items():
             job = jobs[child]
             if job is not None and _waits(job) and tally_then.may_settle:
@@ -204,6 +223,13 @@ class EdgeResolver:
         paths = sorted(self._connection.children([self._layout.edges_of(child)]))
         return [decode_edge(child, last_part(path), data.data) for path, data in self._connection.existing(paths)]
 
+    def tally(self, child: str, data: Data) -> Tally:
+        """Return how many parents of a job stand how; if that can't be read, they are counted."""
+        return read_tally(data.data) or self._counted(child)
+
+    def _counted(self, child: str) -> Tally:
+        return tally_of(self.edges_of(child))
+
     def settle_anew(self, child: str) -> bool:
         """Count the parents of a job anew, and let it become what follows; whether that was done, or not needed."""
         (tally,) = self._connection.read_many([self._layout.edges_of(child)])
@@ -211,10 +237,8 @@ class EdgeResolver:
         (job,) = self._reader.read_jobs([child])
         if job is None or tally is None:
             return False
-        known, counted, examples = self._lanes.limit([job]), Tally(), dict[Outcome, str]()
-        for edge in edges:
-            counted = counted.moved(edge.parent, None, edge.outcome)
-            examples[edge.outcome] = edge.parent
+        known, counted = self._lanes.limit([job]), tally_of(edges)
+        examples = {edge.outcome: edge.parent for edge in edges}
         now = self._clock.now()
         job.apply(partial(_settled, job, self._ended(child, counted, examples), now), now)
         changed = [(Decided(job.uuid, None, job, Write.UPDATE, True), job)]

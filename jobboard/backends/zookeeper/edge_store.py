@@ -9,7 +9,7 @@ from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutco
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.edge_codec import Tally, decode_edge, decode_tally
+from jobboard.backends.zookeeper.edge_codec import decode_edge
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.lanes import Lanes
@@ -77,7 +77,7 @@ class EdgeStore(edge_store.EdgeStore):
         for parent, folder in zip(parents, folders, strict=True):
             edges.learn_folder(parent, folder)
         if tally is not None:
-            edges.add_to(child, decode_tally(tally.data), tally.stat.version)
+            edges.add_to(child, self._resolver.tally(child, tally), tally.stat.version)
         return LinkOutcome.DONE if self._connect(job, missing, edges) else None
 
     def _connect(self, job: StoredJob, parents: Sequence[StoredJob], edges: NewEdges) -> bool:
@@ -159,4 +159,5 @@ class EdgeStore(edge_store.EdgeStore):
         if not children:
             return []
         found = self._connection.read_many(map(self._layout.edges_of, children))
-        return [(Tally() if data is None else decode_tally(data.data)).counts for data in found]
+        pairs = zip(children, found, strict=True)
+        return [EdgeCounts() if data is None else self._resolver.tally(child, data).counts for child, data in pairs]

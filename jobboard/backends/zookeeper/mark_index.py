@@ -40,6 +40,11 @@ class MarkIndex:
         (self._done.add if mark.due is None else self._done.discard)(mark.parent)
         return True
 
+    def drop(self, parent: str) -> None:
+        """Learn that there is no mark; one that is made later is another one."""
+        if parent in self._marks:
+            self.put(ListedMark(parent, None), self._marks[parent][1] + 1)
+
     def forget_done(self) -> None:
         """Forget the marks that are worked off, once every older change is known."""
         for parent in self._done:

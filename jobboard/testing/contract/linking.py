@@ -162,6 +162,21 @@ class LinkCases(EdgeCase):
         assert uuids_of(drain(board, limit=1))[-1] == child.uuid
 
     @of_edges
+    def test_large_results_of_many_parents_that_have_ended_reach_their_child(
+        self, board: JobBoard, other: JobBoard
+    ) -> None:
+        parents = [board.post("resize") for _ in range(30)]
+        for number, parent in enumerate(parents):
+            end(board, parent, [number, "x" * 60_000])
+        child = board.post("report", after=parents)
+        first, second, third = board.post_many([Posting("resize"), Posting("report", after=parents), Posting("resize")])
+        last = board.post("report", after=[*parents, first, third])
+        assert states_of(other, child, second, last) == [UNCLAIMED, UNCLAIMED, BLOCKED]
+        assert counts_of(other, last) == EdgeCounts(open=2, done=30)
+        for job in (child, second):
+            assert sorted(result[0] for result in results_of(other, job).values()) == list(range(30))
+
+    @of_edges
     def test_a_job_of_a_lane_takes_more_parents(self, board: JobBoard) -> None:
         limit(board, 1)
         parent, holder = board.post("resize"), post_in(board)
