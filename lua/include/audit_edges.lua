@@ -35,9 +35,13 @@ local check_ties, check_marks, check_owners = (function()
   end
 
   local function is_held_back(job)
-    local failed = redis.call('EXISTS', key('failed', job.uuid)) == 1 and (job.if_failed or 'wait')
-    return job.graph or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
-      or failed == 'wait' or job.state == 'TRASHED' and failed == 'cancel'
+    local wish = job.if_failed or 'wait'
+    local has_failed = redis.call('EXISTS', key('failed', job.uuid)) == 1
+    if wish ~= 'run' and redis.call('EXISTS', key('gone', job.uuid)) == 1 or wish == 'cancel' and has_failed then
+      return false
+    end
+    return job.graph or wish == 'wait' and has_failed
+      or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
   end
 
   -- What a job waits for, and whether it may go on.
