@@ -23,12 +23,30 @@ local check_ties, check_marks, check_owners = (function()
     for number, parent in ipairs(open) do
       local its = not records[number] or load(parent)
       local has_ended = its == true or its and not is_live(its)
-      if has_ended and redis.call('HEXISTS', key('marks'), parent) == 0 then
+      if has_ended and not mark_of(parent) then
         report(job.uuid, 'it waits for a parent that has ended: ' .. parent)
         if repair then
           its = load_any(parent)
           local outcome, name, result, is_cut = unpack(its and outcome_of(its) or {'GONE', '', false, false})
           write_mark(parent, {outcome, name, result, is_cut, '', now})
+        end
+      end
+    end
+  end
+
+  -- Edges of which nobody can read how the parent has ended.
+  local function check_ends(job)
+    local parents = redis.call('ZRANGE', key('parents', job.uuid), 0, MAX_LOOKS - 1)
+    local ends = #parents > 0 and redis.call('HMGET', key('ends', job.uuid), unpack(parents)) or {}
+    for number, parent in ipairs(parents) do
+      local ending, is_readable = nil, true
+      if ends[number] then
+        ending, is_readable = ending_in(ends[number], parent)
+      end
+      if not is_readable then
+        report(job.uuid, 'how its parent has ended can not be read: ' .. parent)
+        if repair then
+          write_end(job.uuid, parent, ending)
         end
       end
     end
@@ -53,6 +71,9 @@ local check_ties, check_marks, check_owners = (function()
         mark_changed(job)
       end
     end
+    if job.has_keys then
+      check_ends(job)
+    end
     if not job.has_parents then
       return
     end
@@ -61,7 +82,7 @@ local check_ties, check_marks, check_owners = (function()
       if repair then
         settle_again(job)
       end
-    elseif job.graph and redis.call('HEXISTS', key('marks'), 'graph:' .. job.graph) == 0 then
+    elseif job.graph and not mark_of('graph:' .. job.graph) then
       report(job.uuid, 'it waits for a graph that nobody completes: ' .. job.graph)
       if repair then
         end_graph(job.graph, redis.call('MGET', key('graph', job.graph))[1] or 'GONE')
