@@ -19,7 +19,7 @@ local its, edges = load_any(parent), {}
 for _, child in ipairs(children) do
   if jobs[child] then
     local value = redis.call('HGET', key('ends', child), parent)
-    local _, outcome = cmsgpack.unpack_limit(value or cmsgpack.pack('OPEN'), 1, 0)
+    local outcome = value and ending_in(value, parent)[1] or 'OPEN'
     edges[#edges + 1], edges[#edges + 2] = child, outcome
   end
 end

@@ -18,7 +18,7 @@ local parents = redis.call(
 local edges, bytes, open = {}, 0, {}
 for number, parent in ipairs(parents) do
   local value = redis.call('HGET', key('ends', child), parent)
-  local outcome, name, result, is_cut = unpack(value and {cmsgpack.unpack(value)} or {'OPEN', '', false, false})
+  local outcome, name, result, is_cut = unpack(value and ending_in(value, parent) or {'OPEN', '', false, false}, 1, 4)
   edges[number] = {parent, outcome, name, result, is_cut and 1 or 0}
   if not value then
     open[#open + 1] = parent

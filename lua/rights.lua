@@ -17,7 +17,7 @@ local NEEDED = {
   {'ZADD', any, '0', ''}, {'ZREM', any, ''}, {'ZRANGE', any, '0', '0'}, {'ZRANGEBYSCORE', any, '0', '0'},
   {'ZRANGEBYLEX', any, '-', '+'}, {'ZCARD', any}, {'ZCOUNT', any, '0', '0'}, {'ZSCORE', any, ''},
   {'SADD', any, ''}, {'SREM', any, ''}, {'SMEMBERS', any}, {'SCARD', any}, {'SRANDMEMBER', any},
-  {'RPUSH', any, ''}, {'LTRIM', any, '0', '0'}, {'LRANGE', any, '0', '0'},
+  {'RPUSH', any, ''}, {'RPOP', any}, {'LSET', any, '0', ''}, {'LRANGE', any, '0', '0'},
   {'SPUBLISH', channel, ''}, {'PUBSUB', 'SHARDNUMSUB', channel}, {'SSUBSCRIBE', channel}, {'SUNSUBSCRIBE', channel},
   {'PING'},
 }

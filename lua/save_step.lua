@@ -20,9 +20,9 @@ if job then
   local steps = key('steps', job.uuid)
   local count = redis.call('RPUSH', steps, cmsgpack.pack(ARGV[3], now, ARGV[4])) - 1
   if count > number then
-    -- What a repeat writes again stands there, and so does all that came after.
-    redis.call('LTRIM', steps, 0, number - count - 2)
-    redis.call('RPUSH', steps, cmsgpack.pack(ARGV[3], now, ARGV[4]))
+    -- A repeat, maybe a late one: what came after it stays.
+    redis.call('RPOP', steps)
+    redis.call('LSET', steps, number, cmsgpack.pack(ARGV[3], now, ARGV[4]))
   end
   if not job.has_keys then
     job.has_keys, job.is_tied = true, true

@@ -35,6 +35,12 @@ DAMAGES: dict[str, Callable[[Hand, str, list[Job]], object]] = {
     "an edge has lost its end": lambda hand, child, parents: hand("HDEL", f"ends:{child}", parents[0].uuid),
     "all ends are lost": lambda hand, child, parents: hand("DEL", f"ends:{child}"),
     "a mark can't be read": lambda hand, child, parents: hand("HSET", "marks", parents[0].uuid, b"\xc1"),
+    "the end of an edge can't be read": lambda hand, child, parents: hand(
+        "HSET", f"ends:{child}", parents[0].uuid, b"\xc1"
+    ),
+    "an edge says what nobody knows": lambda hand, child, parents: hand(
+        "HSET", f"ends:{child}", parents[0].uuid, b"\xa4MADE\xa6resize\xc2\xc2"
+    ),
     "a mark has no timer": lambda hand, child, parents: hand(
         "HSET", "marks", parents[0].uuid, b"\x96\xa4DONE\xa6resize\xc2\xc2\xa1z\x01"
     ),
@@ -57,6 +63,34 @@ def test_damaged_edges_are_found_and_mended(board: JobBoard, hand: Hand, damage:
     board.consume(second, "alice", 2)
     assert states_of(board, child) == [JobState.UNCLAIMED]
     assert {parent.uuid: parent.result for parent in child.parents()} == {first.uuid: 1, second.uuid: 2}
+
+
+@pytest.mark.parametrize(
+    "mark", [b"\xc1", b"\x96\xa4DONE\xa6resize\xc3\xc2\xa0\x01", b"\x96\xa4MADE\xa6resize\xc2\xc2\xa0\x01"]
+)
+def test_a_mark_that_is_none_stops_nobody(board: JobBoard, hand: Hand, mark: bytes) -> None:
+    parent = board.post("resize")
+    child = board.post("report", after=[parent])
+    hand("HSET", "marks", parent.uuid, mark)
+    hand("ZADD", "delayed", 1, f"\t{parent.uuid}")
+    other = board.post("index")
+    assert [job.uuid for job in board.claim_next("alice", ["index"])] == [other.uuid]
+    assert states_of(board, child) == [JobState.BLOCKED]
+    assert board.audit(repair=True)
+    assert board.audit() == []
+
+
+@pytest.mark.parametrize("damage", ["the end of an edge can't be read", "an edge says what nobody knows"])
+def test_an_edge_that_cannot_be_read_hides_no_others(board: JobBoard, hand: Hand, damage: str) -> None:
+    parents = [board.post("resize") for _ in range(2)]
+    children = [board.post("report", after=parents) for _ in range(2)]
+    for job in board.claim_next("alice", limit=2, expiry=LONG):
+        board.consume(job, "alice", 1)
+    DAMAGES[damage](hand, children[0].uuid, parents)
+    assert [parent.state for parent in children[0].parents()] == [JobState.COMPLETE] * 2
+    assert {each.uuid for each in parents[0].children()} == {each.uuid for each in children}
+    assert {finding.uuid for finding in board.audit(repair=True)} == {children[0].uuid}
+    assert board.audit() == []
 
 
 @pytest.mark.parametrize("lost", ["parents", "graph"])

@@ -34,18 +34,21 @@ def largest_part(result: bytes | None) -> int:
 def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
     """Let a job that waits for parents become what follows from how they stand; None if nothing changes.
 
-    Idempotent: a job that does not wait for parents stays as it is. One in the trash stays there, and its restore lets
-    it run.
+    Idempotent: a job that does not wait for parents stays as it is. One in the trash stays there; what would have set
+    it aside, or cancelled it, lets its restore run it.
     """
     if row.ties is None or not row.ties.has_parents or not (row.state in LIVE or row.state is JobState.TRASHED):
         return None
-    failed = ended.gone or ended.failed
     if ended.is_dropped:
         return waiting.drop(row, now)
-    if failed is not None and row.ties.if_failed is IfFailed.CANCEL and row.state in LIVE:
-        return waiting.cancel_child(row, failed, now)
-    if ended.gone is not None and row.ties.if_failed is IfFailed.WAIT and row.state in LIVE:
-        return waiting.trash_child(row, ended.gone, now)
-    if ended.open is not None or (ended.failed is not None and row.ties.if_failed is not IfFailed.RUN):
+    if_failed, lost = row.ties.if_failed, ended.gone
+    if if_failed is IfFailed.CANCEL:
+        lost = lost or ended.failed
+    if lost is not None and if_failed is not IfFailed.RUN:
+        if row.state is JobState.TRASHED:
+            return waiting.end_parents(row, now)
+        rule = waiting.cancel_child if if_failed is IfFailed.CANCEL else waiting.trash_child
+        return rule(row, lost, now)
+    if ended.open is not None or (ended.failed is not None and if_failed is IfFailed.WAIT):
         return None
     return waiting.end_parents(row, now)

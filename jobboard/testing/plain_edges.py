@@ -165,7 +165,7 @@ class PlainSteps:
         row = self._store.row_of(fence.uuid)
         if row is None or not lifecycle.holds(row, fence):
             return Verdict.LOST if row is None else Lost(row.state, row.claimed_by)
-        self._steps.setdefault(fence.uuid, [])[step.number :] = [replace(step, at=now)]
+        self._steps.setdefault(fence.uuid, [])[step.number : step.number + 1] = [replace(step, at=now)]
         return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:

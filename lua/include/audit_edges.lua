@@ -23,7 +23,7 @@ local check_ties, check_marks, check_owners = (function()
     for number, parent in ipairs(open) do
       local its = not records[number] or load(parent)
       local has_ended = its == true or its and not is_live(its)
-      if has_ended and redis.call('HEXISTS', key('marks'), parent) == 0 then
+      if has_ended and not mark_of(parent) then
         report(job.uuid, 'it waits for a parent that has ended: ' .. parent)
         if repair then
           its = load_any(parent)
@@ -34,10 +34,32 @@ local check_ties, check_marks, check_owners = (function()
     end
   end
 
+  -- Edges of which nobody can read how the parent has ended.
+  local function check_ends(job)
+    local parents = redis.call('ZRANGE', key('parents', job.uuid), 0, MAX_LOOKS - 1)
+    local ends = #parents > 0 and redis.call('HMGET', key('ends', job.uuid), unpack(parents)) or {}
+    for number, parent in ipairs(parents) do
+      local ending, is_readable = nil, true
+      if ends[number] then
+        ending, is_readable = ending_in(ends[number], parent)
+      end
+      if not is_readable then
+        report(job.uuid, 'how its parent has ended can not be read: ' .. parent)
+        if repair then
+          write_end(job.uuid, parent, ending)
+        end
+      end
+    end
+  end
+
   local function is_held_back(job)
-    local failed = redis.call('EXISTS', key('failed', job.uuid)) == 1 and (job.if_failed or 'wait')
-    return job.graph or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
-      or failed == 'wait' or job.state == 'TRASHED' and failed == 'cancel'
+    local wish = job.if_failed or 'wait'
+    local has_failed = redis.call('EXISTS', key('failed', job.uuid)) == 1
+    if wish ~= 'run' and redis.call('EXISTS', key('gone', job.uuid)) == 1 or wish == 'cancel' and has_failed then
+      return false
+    end
+    return job.graph or wish == 'wait' and has_failed
+      or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
   end
 
   -- What a job waits for, and whether it may go on.
@@ -49,6 +71,9 @@ local check_ties, check_marks, check_owners = (function()
         mark_changed(job)
       end
     end
+    if job.has_keys then
+      check_ends(job)
+    end
     if not job.has_parents then
       return
     end
@@ -57,7 +82,7 @@ local check_ties, check_marks, check_owners = (function()
       if repair then
         settle_again(job)
       end
-    elseif job.graph and redis.call('HEXISTS', key('marks'), 'graph:' .. job.graph) == 0 then
+    elseif job.graph and not mark_of('graph:' .. job.graph) then
       report(job.uuid, 'it waits for a graph that nobody completes: ' .. job.graph)
       if repair then
         end_graph(job.graph, redis.call('MGET', key('graph', job.graph))[1] or 'GONE')

@@ -11,6 +11,8 @@
 -- `marks` (a hash) has of each parent of which not all edges are up to date what they have to say, after which child to
 -- go on, and when: a list. The timer `delayed` has it too: a tabulator, and the parent.
 
+local OUTCOMES = {OPEN = true, DONE = true, FAILED = true, GONE = true}
+
 local function mark_timer(parent)
   return '\t' .. parent
 end
@@ -19,7 +21,8 @@ end
 -- can be read.
 local function decode_mark(value)
   local is_readable, mark = pcall(cmsgpack.unpack, value or '')
-  if is_readable and type(mark) == 'table' and is_text(mark[1]) and is_text(mark[5]) and is_number(mark[6]) then
+  if is_readable and type(mark) == 'table' and OUTCOMES[mark[1]] and is_text(mark[2]) and is_text(mark[3] or '')
+    and is_text(mark[5]) and is_number(mark[6]) then
     return mark
   end
 end
@@ -62,6 +65,16 @@ local function write_end(child, parent, ending)
   if outcome == 'FAILED' or outcome == 'GONE' then
     redis.call('SADD', key(string.lower(outcome), child), parent)
   end
+end
+
+-- How a parent stands, as the end of an edge says it; if that can't be read, as the parent stands now.
+local function ending_in(value, parent)
+  local is_readable, outcome, name, result, is_cut = pcall(cmsgpack.unpack, value)
+  if is_readable and OUTCOMES[outcome] and is_text(name) and is_text(result or '') then
+    return {outcome, name, result, is_cut}, true
+  end
+  local job = load_any(parent)
+  return job and outcome_of(job) or {'GONE', '', false, false}, false
 end
 
 -- Let a child wait for a parent, or know how that has ended. `carry_out` writes the sorted sets. Returns the outcome.

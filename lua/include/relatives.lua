@@ -123,13 +123,15 @@ carry_out = function(soon)
       failed = redis.call('SRANDMEMBER', key('failed', uuid))
       gone = redis.call('SRANDMEMBER', key('gone', uuid))
     end
-    if (gone or failed) and job.if_failed == 'cancel' and live then
-      cancel(job, nil, nil, 'its parent ' .. (gone or failed) .. ' failed')
-    elseif gone and not job.if_failed and live then
+    local wish = job.if_failed or 'wait'
+    local lost = gone or wish == 'cancel' and failed
+    if lost and wish == 'cancel' and live then
+      cancel(job, nil, nil, 'its parent ' .. lost .. ' failed')
+    elseif lost and wish == 'wait' and live then
       job.has_parents = nil
-      set_reason(job, 'its parent ' .. gone .. ' was cancelled or purged', nil, true)
+      set_reason(job, 'its parent ' .. lost .. ' was cancelled or purged', nil, true)
       trash(job, nil, nil, job.reason)
-    elseif not (job.graph or failed and job.if_failed ~= 'run')
+    elseif lost and wish ~= 'run' or not (job.graph or failed and wish == 'wait')
       and (count == 0 or count <= redis.call('HLEN', key('ends', uuid))) then
       job.has_parents = nil
       if job.state == 'BLOCKED' then

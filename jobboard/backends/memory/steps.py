@@ -24,7 +24,7 @@ class Steps(StepStore):
             if row is None or not lifecycle.holds(row, fence):
                 return Verdict.LOST if row is None else Lost(row.state, row.claimed_by)
             steps = self._store.steps.setdefault(fence.uuid, [])
-            steps[step.number :] = [replace(step, at=now)]
+            steps[step.number : step.number + 1] = [replace(step, at=now)]
             return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:

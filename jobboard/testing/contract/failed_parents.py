@@ -128,6 +128,28 @@ class FailedParentCases(EdgeCase):
 
     @of_edges
     @each_way
+    @pytest.mark.parametrize("loss", [*FAILURES, *LOSSES])
+    def test_a_parent_that_fails_while_its_child_is_in_the_trash(
+        self, board: JobBoard, other: JobBoard, if_failed: IfFailedName, loss: str
+    ) -> None:
+        """What would set the child aside, or cancel it, holds it back no longer: an operator restores it."""
+        parent, open_one = board.post("resize", max_attempts=1), board.post("resize", delay=LONG)
+        child, waiting = (post_after(board, *each, if_failed=if_failed) for each in ([parent], [parent, open_one]))
+        for each in (child, waiting):
+            board.trash(each, by="an operator")
+        {**FAILURES, **LOSSES}[loss](board, parent)
+        for each in (child, waiting):
+            board.restore(each.uuid)
+        can_come_back = loss in FAILURES
+        expected = {
+            "wait": [BLOCKED] * 2 if can_come_back else [UNCLAIMED] * 2,
+            "cancel": [UNCLAIMED] * 2,
+            "run": [UNCLAIMED, BLOCKED],
+        }
+        assert states_of(other, child, waiting) == expected[if_failed]
+
+    @of_edges
+    @each_way
     def test_a_parent_that_was_cancelled_before(self, board: JobBoard, if_failed: IfFailedName) -> None:
         parent = board.post("resize")
         board.cancel(parent)

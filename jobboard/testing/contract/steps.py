@@ -84,6 +84,14 @@ class StepCases(EdgeCase):
         assert (row.number, row.name, row.result) == (0, "effect", data)
 
     @of_edges
+    def test_a_repeat_that_comes_late_drops_no_later_step(self, board: JobBoard, other: JobBoard) -> None:
+        board.post("resize")
+        job = claim_one(board)
+        for number in (0, 1, 2, 0, 1):
+            assert save(board, job, number, number) is Verdict.DONE
+        assert steps_of(other, job) == [(number, "charge", number) for number in range(3)]
+
+    @of_edges
     def test_a_late_owner_writes_no_step(self, board: JobBoard, other: JobBoard) -> None:
         late = board.post("resize")
         board.claim(late, "alice", SHORT)
