@@ -10,14 +10,19 @@
 
 expire_and_promote('50')
 
-local size = tonumber(ARGV[2])
+local wanted, size, parents = cmsgpack.unpack(ARGV[1]), tonumber(ARGV[2]), {}
+for number, each in ipairs(wanted) do
+  parents[number] = each[1]
+end
+fetch(parents)
+fetch_finished(parents)
 
 local function page_of(parent, last)
   local from = last == '' and '-' or '(' .. last
   local children = redis.call('ZRANGEBYLEX', key('children', parent), from, '+', 'LIMIT', 0, size)
   fetch(children)
   fetch_finished(children)
-  local its, edges = load_any(parent), {}
+  local its, edges = jobs[parent], {}
   for _, child in ipairs(children) do
     if jobs[child] then
       local value = redis.call('HGET', key('ends', child), parent)
@@ -29,7 +34,7 @@ local function page_of(parent, last)
 end
 
 local pages = {}
-for number, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do
-  pages[number] = page_of(wanted[1], wanted[2])
+for number, each in ipairs(wanted) do
+  pages[number] = page_of(each[1], each[2])
 end
 return {'OK', pages}
