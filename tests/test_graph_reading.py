@@ -61,6 +61,20 @@ def test_ended_parents_are_shown_as_they_ended_also_when_they_are_forgotten(boar
     }  # fmt: skip
 
 
+def test_a_child_that_is_gone_has_neither_the_name_nor_the_state_of_its_parent(board: JobBoard) -> None:
+    jobs = post_graph(board, {"plan": [], "part": ["plan"], "other": ["plan"], "report": ["part"]})
+    end(board, jobs["plan"])
+    board.cancel(jobs["other"])
+    board.cancel(jobs["part"])
+    graph = read_graph(board, jobs["plan"].uuid)
+    found = {uuid: (node.name, node.state) for uuid, node in graph.nodes.items()}
+    assert found == {
+        jobs["plan"].uuid: ("plan", "complete"), jobs["other"].uuid: ("", "gone"),
+        jobs["part"].uuid: ("part", "gone"), jobs["report"].uuid: ("report", "trashed"),
+    }  # fmt: skip
+    assert f"├─ job {jobs['other'].uuid[-8:]}  gone" in [line.replace("└", "├") for line in tree_of(graph)]
+
+
 PIPELINE_PARENTS = ["done", "failed", "purged", "forgotten"]
 
 

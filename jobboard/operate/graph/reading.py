@@ -66,7 +66,7 @@ def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> t
 class _Reader:
     """What was read so far.
 
-    :ivar rows: of the jobs, the nearest first; None for a parent that the board remembers no more.
+    :ivar rows: of the jobs, the nearest first; None for one that the board remembers no more.
     :ivar edges: pairs of parent and child, both of which are among the jobs.
     """
 
@@ -76,7 +76,8 @@ class _Reader:
         self.rows: dict[str, JobRow | None] = {}
         self.edges: dict[tuple[str, str], None] = {}
         self.is_complete = True
-        self._forgotten: dict[str, Node] = {}
+        #: An edge of each parent, which tells what is known of one that the board remembers no more.
+        self._edge_of: dict[str, EdgeRow] = {}
         self._missing_parents = Counter[str]()
         self._asked: set[str] = set()
 
@@ -86,7 +87,7 @@ class _Reader:
 
     def _node(self, uuid: str, row: JobRow | None) -> Node:
         if row is None:
-            return self._forgotten.get(uuid, Node(uuid, "", GONE))
+            return _forgotten(uuid, self._edge_of.get(uuid))
         state = CANCELLED if outcome_of(row) is Outcome.GONE else row.state.value.lower()
         return Node(uuid, row.name, state, waits_for=waits_for(row))
 
@@ -133,6 +134,7 @@ class _Reader:
         pair = (edge.parent, edge.child)
         if pair not in self.edges:
             self.edges[pair] = None
+            self._edge_of[edge.parent] = edge
             self._missing_parents[edge.child] -= 1
 
     def children_of(self, uuids: Sequence[str]) -> list[str]:
@@ -168,7 +170,6 @@ class _Reader:
                 break
             met[uuid] = edge
             self._keep(edge)
-        self._forgotten.update({uuid: _forgotten(uuid, edge) for uuid, edge in met.items()})
         self.add([uuid for uuid in met if uuid not in self.rows])
         return list(met)
 
@@ -181,8 +182,10 @@ def _child_of(edge: EdgeRow) -> str:
     return edge.child
 
 
-def _forgotten(uuid: str, edge: EdgeRow) -> Node:
-    """Return the node of a job that the board remembers no more; that can only be a parent."""
+def _forgotten(uuid: str, edge: EdgeRow | None) -> Node:
+    """Return the node of a job that the board remembers no more; only an edge to a child of it tells more."""
+    if edge is None:
+        return Node(uuid, "", GONE)
     return Node(uuid, edge.name, "complete" if edge.outcome is Outcome.DONE else GONE)
 
 
