@@ -45,6 +45,24 @@ class TestPost:
         assert "offset" in jobboard("post", "report", "--start-by", "2030-01-31", status=2)
 
 
+class TestWhy:
+    def test_a_job_that_was_cancelled_with_its_parent_is_named_with_that(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, {"plan": [], "other": [], "gone": []})
+        failing = [board.post("child", after=list(jobs.values()), if_failed="cancel") for _ in range(3)]
+        board.post("grandchild", after=failing[:1])
+        by_hand = board.post("child", after=[jobs["other"]])
+        board.cancel(by_hand)
+        board.trash(jobs["plan"], by="ann", reason="bad")
+        for child in failing:
+            said = jobboard("why", child.uuid, status=1)
+            assert f"no job {child.uuid} on board" in said
+            assert f"its parent {jobs['plan'].uuid} (plan) is in the trash" in said
+        assert "it was cancelled" in jobboard("why", by_hand.uuid, status=1)
+        unknown = "01234567-89ab-7cde-8f01-23456789abcd"
+        for text in (unknown, "nope", "a:1"):
+            assert "cancelled" not in jobboard("why", text, status=1)
+
+
 class TestShow:
     def test_a_tree_with_a_star_at_the_job_and_a_summary(self, jobboard: Run, board: JobBoard) -> None:
         jobs = post_graph(board, PIPELINE)
