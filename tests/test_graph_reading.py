@@ -101,6 +101,9 @@ def test_a_graph_that_is_too_large_is_cut_and_says_so(board: JobBoard) -> None:
     graph = read_graph(board, jobs["plan"].uuid, most=20)
     assert (len(graph.nodes), len(graph.edges), graph.is_complete) == (21, 20, False)
     assert summary_of(graph) == "the nearest 21 jobs, there are more: 20 blocked, 1 unclaimed"
+    others = read_graph(board, jobs["part 7"].uuid, most=50)
+    assert (len(others.nodes), others.is_complete) == (51, True), "a job that is met twice counts once"
+    assert not read_graph(board, jobs["part 7"].uuid, most=49).is_complete
     below, is_all = jobs_below(board, [jobs["plan"].uuid], most=50)
     assert (len(below), is_all) == (50, True)
     below, is_all = jobs_below(board, [jobs["plan"].uuid], most=49)

@@ -161,16 +161,18 @@ class _Reader:
 
     def _take(self, edges: Iterable[EdgeRow], other: Callable[[EdgeRow], str]) -> list[str]:
         """Keep edges; read the jobs at their other ends, and return them."""
-        met: dict[str, EdgeRow] = {}
+        met, new = dict[str, None](), dict[str, None]()
         for edge in edges:
             uuid = other(edge)
-            is_new = uuid not in self.rows and uuid not in met
-            if (is_new and len(self.rows) + len(met) > self._most) or len(self.edges) >= MAX_EDGES:
+            is_new = uuid not in self.rows and uuid not in new
+            if (is_new and len(self.rows) + len(new) > self._most) or len(self.edges) >= MAX_EDGES:
                 self.is_complete = False
                 break
-            met[uuid] = edge
+            met[uuid] = None
+            if is_new:
+                new[uuid] = None
             self._keep(edge)
-        self.add([uuid for uuid in met if uuid not in self.rows])
+        self.add(list(new))
         return list(met)
 
 
