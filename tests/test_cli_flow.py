@@ -10,6 +10,8 @@ from helpers.command_line import Run, as_json
 from helpers.graphs import end, post_graph
 
 from jobboard import Job, JobBoard, JobState, Posting
+from jobboard.backends.rows import Abandonment, Fence
+from jobboard.board import client_of
 from jobboard.operate.with_children import family_of
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -143,6 +145,15 @@ class TestSignal:
         answer = as_json(jobboard("signal", job.uuid, "paid", "--by", "tester", "--json"))
         assert answer == {"uuid": job.uuid, "signal": "paid", "new": True}
         assert job.history[-1].who == "tester"
+
+    def test_one_that_the_job_does_not_wait_for_says_what_it_waits_for(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("order")
+        token, client = board.claim(job, "worker"), client_of(board)
+        wish = Abandonment(Fence(job.uuid, "worker", token), counted=False, signal="approved")
+        client.call(client.backend.jobs.abandon, [wish])
+        assert "goes on waiting for the signal approved" in jobboard("signal", job.uuid, "aproved")
+        assert job.state is JobState.BLOCKED
+        assert "waiting" not in jobboard("signal", job.uuid, "approved")
 
     def test_bad_ones_are_refused_by_name(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("order")

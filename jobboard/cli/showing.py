@@ -9,6 +9,7 @@ import click
 
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
+from jobboard.operate.durations import short_duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.folding import folded
@@ -81,7 +82,8 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
-        session.output.table(("at", "what", "name", "after"), lines, empty="")
+        shown = [line | {"after": line["after"] and short_duration(line["after"])} for line in lines]
+        session.output.table(("at", "what", "name", "after"), shown, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
     print()
