@@ -10,6 +10,8 @@ from helpers.command_line import Run, as_json
 from helpers.graphs import end, post_graph
 
 from jobboard import Job, JobBoard, JobState, Posting
+from jobboard.backends.rows import Abandonment, Fence
+from jobboard.board import client_of
 from jobboard.operate.with_children import family_of
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -43,6 +45,24 @@ class TestPost:
         uuid = jobboard("post", "report", "--start-by", "2030-01-31T09:00+01:00").strip()
         assert "2030-01-31 08:00:00 UTC, it goes to the trash" in jobboard("why", uuid)
         assert "offset" in jobboard("post", "report", "--start-by", "2030-01-31", status=2)
+
+
+class TestWhy:
+    def test_a_job_that_was_cancelled_with_its_parent_is_named_with_that(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, {"plan": [], "other": [], "gone": []})
+        failing = [board.post("child", after=list(jobs.values()), if_failed="cancel") for _ in range(3)]
+        board.post("grandchild", after=failing[:1])
+        by_hand = board.post("child", after=[jobs["other"]])
+        board.cancel(by_hand)
+        board.trash(jobs["plan"], by="ann", reason="bad")
+        for child in failing:
+            said = jobboard("why", child.uuid, status=1)
+            assert f"no job {child.uuid} on board" in said
+            assert f"its parent {jobs['plan'].uuid} (plan) is in the trash" in said
+        assert "it was cancelled" in jobboard("why", by_hand.uuid, status=1)
+        unknown = "01234567-89ab-7cde-8f01-23456789abcd"
+        for text in (unknown, "nope", "a:1"):
+            assert "cancelled" not in jobboard("why", text, status=1)
 
 
 class TestShow:
@@ -125,6 +145,15 @@ class TestSignal:
         answer = as_json(jobboard("signal", job.uuid, "paid", "--by", "tester", "--json"))
         assert answer == {"uuid": job.uuid, "signal": "paid", "new": True}
         assert job.history[-1].who == "tester"
+
+    def test_one_that_the_job_does_not_wait_for_says_what_it_waits_for(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("order")
+        token, client = board.claim(job, "worker"), client_of(board)
+        wish = Abandonment(Fence(job.uuid, "worker", token), counted=False, signal="approved")
+        client.call(client.backend.jobs.abandon, [wish])
+        assert "goes on waiting for the signal approved" in jobboard("signal", job.uuid, "aproved")
+        assert job.state is JobState.BLOCKED
+        assert "waiting" not in jobboard("signal", job.uuid, "approved")
 
     def test_bad_ones_are_refused_by_name(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("order")

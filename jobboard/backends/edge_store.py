@@ -57,6 +57,10 @@ class EdgeStore(abc.ABC):
         """Return the next edges to the children of a job, without results, in an order of the store's own."""
 
     @abc.abstractmethod
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        """Return the first page of the children of each of up to 100 jobs, which :meth:`children` goes on from."""
+
+    @abc.abstractmethod
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         """Count the parents of each of up to 100 jobs by their outcomes; costs nothing that grows with the edges."""
 
@@ -81,6 +85,9 @@ class NoEdges(EdgeStore):
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         return EdgePage([], None)
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        return [EdgePage([], None) for _ in parents]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         return [EdgeCounts() for _ in children]

@@ -100,7 +100,7 @@ class Producing:
         :param uuid: the job's identity; a new one by default.
         :returns: a handle on the job; with ``"keep"`` or a repeated ``uuid`` on the one that is there.
         :raises InvalidPosting: the details can't be stored; ``path`` says which of them. Or the job to replace has
-            another lane.
+            another lane. Or a job of ``before`` waits for no parents any more.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises NotFound: the board does not know a parent.
         :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.

@@ -14,6 +14,8 @@ from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, me, pass_session
 from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text
 from jobboard.errors import NotFound
+from jobboard.job import row_of
+from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.importing import exported_jobs, import_jobs
@@ -89,7 +91,9 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
     found = find_job(board, job)
     is_new = board.signal(found, name, None if value is None else json_of("--value", value), by=by)
     text = "has the signal" if is_new else "had the signal already, and keeps its first value:"
-    session.output.report({"uuid": found.uuid, "signal": name, "new": is_new}, f"{found.uuid} {text} {name}")
+    awaited = awaited_signal(row_of(found))
+    still = "" if awaited in (None, name) else f"; it goes on waiting for the signal {awaited}"
+    session.output.report({"uuid": found.uuid, "signal": name, "new": is_new}, f"{found.uuid} {text} {name}{still}")
 
 
 @command(

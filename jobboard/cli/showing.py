@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.errors import NotFound
+from jobboard.operate.durations import short_duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.folding import folded
@@ -16,6 +18,7 @@ from jobboard.operate.graph.model import Graph
 from jobboard.operate.graph.reading import read_graph
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
+from jobboard.operate.why_waiting import why_gone
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -79,7 +82,8 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
-        session.output.table(("at", "what", "name", "after"), lines, empty="")
+        shown = [line | {"after": line["after"] and short_duration(line["after"])} for line in lines]
+        session.output.table(("at", "what", "name", "after"), shown, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
     print()
@@ -92,7 +96,11 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
 def why_command(session: Session, job: str) -> None:
     """Say why a job is not running."""
     board = session.board()
-    found = find_job(board, job)
+    try:
+        found = find_job(board, job)
+    except NotFound as error:
+        known = why_gone(board, job)
+        raise (error if known is None else NotFound(f"{error}: {known}")) from None
     reasons = why(board, found)
     if session.output.json:
         listed = [{"kind": reason.kind, "text": reason.text} for reason in reasons]

@@ -264,13 +264,15 @@ class BackendClient:
         """Return the backend, inside a transaction of the user's if there is one."""
         return self.backend if connection is None else self.backend.within(connection)
 
-    def pages(self, sizes: Iterable[int], read: Callable[..., AnyPage], *wanted: Any) -> Iterator[AnyPage]:
+    def pages(
+        self, sizes: Iterable[int], read: Callable[..., AnyPage], *wanted: Any, cursor: object | None = None
+    ) -> Iterator[AnyPage]:
         """Read a listing page by page, each when it is asked for.
 
         :param sizes: of the pages.
         :param read: a primitive, whose arguments are what is ``wanted``, a cursor and a size.
+        :param cursor: where the first page begins; None for the beginning.
         """
-        cursor: object | None = None
         for size in sizes:
             page = self.call(read, *wanted, cursor, size)
             yield page

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from jobboard.operate.durations import duration
+from jobboard.operate.durations import short_duration
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
@@ -73,7 +73,7 @@ def span_of(seconds: float | None) -> Markup:
     """Show a span of time in its two largest units; milliseconds below a second."""
     if seconds is None or not math.isfinite(seconds):
         return shown(None)
-    return escape(f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds)))
+    return escape(short_duration(seconds))
 
 
 def count_of(number: int | None) -> str:

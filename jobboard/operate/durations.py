@@ -52,3 +52,8 @@ def duration(seconds: float) -> str:
         if len(parts) == 2:
             break
     return "".join(part for part in parts if not part.startswith("0")) or "0s"
+
+
+def short_duration(seconds: float) -> str:
+    """Return a span as :func:`duration` does, in milliseconds below a second."""
+    return f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds))

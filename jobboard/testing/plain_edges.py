@@ -139,6 +139,9 @@ class PlainEdges:
         found = (edge for edge in self._edges.values() if edge.parent == parent)
         return EdgePage([replace(edge, result=None, is_cut=False) for edge in found], None)
 
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        return [self.children(parent, None, size) for parent in parents]
+
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         outcomes = [[edge.outcome for edge in self.parents(child, None, 0).edges] for child in children]
         return [EdgeCounts(*(each.count(outcome) for outcome in Outcome)) for each in outcomes]

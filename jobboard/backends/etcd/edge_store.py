@@ -136,11 +136,18 @@ class EdgeStore(edge_store.EdgeStore):
         return EdgePage(rows, found.kvs[-1].key if found.more else None)
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        prefix = self._keys.children_of(parent)
-        if is_graph(parent):
-            return EdgePage([], None)
-        (found,) = self._expiry.read_board([scan(behind(cursor, prefix), after(prefix), size)])
-        return EdgePage([child_edge(self._keys, kv) for kv in found.kvs], found.kvs[-1].key if found.more else None)
+        return EdgePage([], None) if is_graph(parent) else self._children([parent], cursor, size)[0]
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        return self._children(parents, None, size) if parents else []
+
+    def _children(self, parents: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        prefixes = map(self._keys.children_of, parents)
+        scans = [scan(behind(cursor, prefix), after(prefix), size) for prefix in prefixes]
+        return [
+            EdgePage([child_edge(self._keys, kv) for kv in found.kvs], found.kvs[-1].key if found.more else None)
+            for found in self._expiry.read_board(scans)
+        ]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         kinds = (Outcome.OPEN, Outcome.DONE, Outcome.FAILED, Outcome.GONE)

@@ -75,8 +75,16 @@ class EdgeStore(edge_store.EdgeStore):
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         with self._lock:
             self._begin()
-            found = list(islice(self._children_after(parent, cursor), size))
-            return EdgePage(found, found[-1].child if len(found) == size else None)
+            return self._children(parent, cursor, size)
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        with self._lock:
+            self._begin()
+            return [self._children(parent, None, size) for parent in parents]
+
+    def _children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        found = list(islice(self._children_after(parent, cursor), size))
+        return EdgePage(found, found[-1].child if len(found) == size else None)
 
     def _children_after(self, parent: str, cursor: object | None) -> Iterator[EdgeRow]:
         edges = self._store.edges

@@ -42,14 +42,25 @@ class Edges(EdgeStore):
         return EdgePage(edges, text_of(last) or None)
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        _, last, name, found = self._client.read("children", parent, str(cursor or ""), str(size))
-        edges = [
-            EdgeRow(text_of(child), parent, _OUTCOMES[outcome], text_of(name))
-            for child, outcome in zip(found[::2], found[1::2], strict=True)
-        ]
-        return EdgePage(edges, text_of(last) or None)
+        return self._children([parent], cursor, size)[0]
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        return self._children(parents, None, size) if parents else []
+
+    def _children(self, parents: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        wanted = pack([[parent, str(cursor or "")] for parent in parents])
+        _, pages = self._client.read("children", wanted, str(size))
+        return [_page_of(parent, *page) for parent, page in zip(parents, pages, strict=True)]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         if not children:
             return []
         return [EdgeCounts(*numbers) for numbers in self._client.read("edge_counts", pack(list(children)))[1]]
+
+
+def _page_of(parent: str, last: bytes, name: bytes, found: Sequence[bytes]) -> EdgePage:
+    edges = [
+        EdgeRow(text_of(child), parent, _OUTCOMES[outcome], text_of(name))
+        for child, outcome in zip(found[::2], found[1::2], strict=True)
+    ]
+    return EdgePage(edges, text_of(last) or None)

@@ -55,10 +55,19 @@ class Edges(edge_store.EdgeStore):
         return EdgePage(edges, edges[-1].parent if len(edges) == size else None)
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
+        return self._children([parent], cursor, size)[0]
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        return self._children(parents, None, size) if parents else []
+
+    def _children(self, parents: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        each = [{"parent": parent, "after": str(cursor or ""), "size": size} for parent in parents]
         with up_to_date(self._transactions) as transaction:
-            rows = transaction.rows(edge_statements.CHILDREN, parent=parent, after=str(cursor or ""), size=size)
-        edges = [EdgeRow(child, parent, OUTCOMES[outcome], name) for child, parent, outcome, name in rows]
-        return EdgePage(edges, edges[-1].child if len(edges) == size else None)
+            rows = transaction.rows_of_each([edge_statements.CHILDREN], each)
+        edges: dict[str, list[EdgeRow]] = {parent: [] for parent in parents}
+        for child, parent, outcome, name in rows:
+            edges[parent].append(EdgeRow(child, parent, OUTCOMES[outcome], name))
+        return [EdgePage(its, its[-1].child if len(its) == size else None) for its in edges.values()]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         found: dict[str, dict[str, int]] = {}

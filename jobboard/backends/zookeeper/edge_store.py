@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jobboard.backends import edge_store
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, is_graph, parent_of_graph
@@ -138,7 +139,21 @@ class EdgeStore(edge_store.EdgeStore):
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         part = self._names(self._layout.children_of(parent), cursor)[: size + 1]
         page = self._page([(child, parent) for child in part], size, part)
-        return EdgePage([EdgeRow(edge.child, edge.parent, edge.outcome, edge.name) for edge in page.edges], page.cursor)
+        return EdgePage(list(map(_without_result, page.edges)), page.cursor)
+
+    def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
+        names: dict[str, list[str]] = {parent: [] for parent in parents}
+        for path in self._connection.children(list(map(self._layout.children_of, names))):
+            folder, _, child = path.rpartition("/")
+            names[last_part(folder)].append(child)
+        pages = {parent: EdgePage([], None) for parent in names}
+        firsts = {parent: sorted(each)[:size] for parent, each in names.items()}
+        for edge in self._edges([(child, parent) for parent, first in firsts.items() for child in first]):
+            pages[edge.parent].edges.append(_without_result(edge))
+        return [
+            replace(page, cursor=firsts[parent][-1]) if len(names[parent]) > size else page
+            for parent, page in pages.items()
+        ]
 
     def _names(self, path: str, cursor: object | None) -> list[str]:
         """Return what is below a znode, in order, behind this name."""
@@ -147,13 +162,16 @@ class EdgeStore(edge_store.EdgeStore):
 
     def _page(self, pairs: Sequence[tuple[str, str]], size: int, names: Sequence[str]) -> EdgePage:
         """Return the edges of ``size`` pairs; of one more it is known that there is a next page."""
+        return EdgePage(self._edges(pairs[:size]), names[size - 1] if len(names) > size else None)
+
+    def _edges(self, pairs: Sequence[tuple[str, str]]) -> list[EdgeRow]:
+        """Read those of these edges that are there."""
         found: list[Data | None] = []
-        for start in range(0, min(size, len(pairs)), _MAX_READ):
-            part = pairs[start : min(start + _MAX_READ, size)]
+        for start in range(0, len(pairs), _MAX_READ):
+            part = pairs[start : start + _MAX_READ]
             found += self._connection.read_many(self._layout.edge(*pair) for pair in part)
-        there = zip(pairs, found, strict=False)
-        edges = [decode_edge(*pair, data.data) for pair, data in there if data is not None]
-        return EdgePage(edges, names[size - 1] if len(names) > size else None)
+        there = zip(pairs, found, strict=True)
+        return [decode_edge(*pair, data.data) for pair, data in there if data is not None]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         if not children:
@@ -161,3 +179,7 @@ class EdgeStore(edge_store.EdgeStore):
         found = self._connection.read_many(map(self._layout.edges_of, children))
         pairs = zip(children, found, strict=True)
         return [EdgeCounts() if data is None else self._resolver.tally(child, data).counts for child, data in pairs]
+
+
+def _without_result(edge: EdgeRow) -> EdgeRow:
+    return EdgeRow(edge.child, edge.parent, edge.outcome, edge.name)

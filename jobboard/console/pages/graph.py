@@ -16,7 +16,7 @@ from jobboard.operate.graph.model import Graph, Node
 from jobboard.operate.graph.reading import read_graph
 from jobboard.states import JobState
 
-#: For how many seconds a graph is kept: to read a large one takes thousands of requests.
+#: For how many seconds a graph is kept: to read a large one takes hundreds of requests.
 _GRAPH_AGE = 5.0
 _LISTED = {state.value.lower() for state in JobState}
 

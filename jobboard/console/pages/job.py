@@ -72,6 +72,8 @@ def _send_signal(view: View, job: Job) -> Message:
         return Message("warn", f"The signal {name} was sent before, and its first value stays.")
     view.acted("signal", [job.uuid])
     answers_of(view).forget()
+    if (awaited := awaited_signal(row_of(job))) not in (None, name):
+        return Message("warn", f"The signal {name} is sent. The job goes on waiting for the signal {awaited}.")
     return Message("good", f"The signal {name} is sent.")
 
 

@@ -9,6 +9,8 @@ from jobboard.operate.graph.model import Edge, Graph, Node, links_of
 
 #: The part of a uuid that is shown: commands accept the end of one.
 _SHOWN = 8
+#: How a job is named of which only its uuid is known.
+_UNNAMED = "job"
 #: The colours of nodes, for DOT and Mermaid.
 _COLOURS = {
     "trashed": "#ffc9c9", "gone": "#dee2e6", "cancelled": "#dee2e6", "blocked": "#ffec99", "delayed": "#fff3bf",
@@ -18,7 +20,8 @@ _COLOURS = {
 
 def label_of(node: Node) -> str:
     """Return a node in a few words: ``resize 3f2a77c1``, or ``9,998 x resize``."""
-    return f"{node.number:,} x {node.name}" if node.number > 1 else f"{node.name} {node.id[-_SHOWN:]}"
+    name = node.name or _UNNAMED
+    return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.id[-_SHOWN:]}"
 
 
 def state_of(node: Node) -> str:

@@ -20,7 +20,7 @@ STATES = (
 class Node:
     """A job, or several of one name and state that are drawn as one.
 
-    :ivar id: the uuid of the job, of several that of the first.
+    :ivar id: the uuid of the job, of several that of the first. :ivar name: empty if nobody knows it any more.
     :ivar state: one of :data:`STATES`.
     :ivar number: how many jobs it stands for.
     :ivar waits_for: what blocks it, such as ``signal approved``; None if that is not the same for all of them.

@@ -78,6 +78,25 @@ class EdgeCases(EdgeCase):
         assert {edge.outcome for edge in children_of(other, first).values()} == {DONE}
 
     @of_edges
+    def test_the_first_children_of_several_jobs_are_read_at_once(self, board: JobBoard, other: JobBoard) -> None:
+        parents = [board.post("resize") for _ in range(4)]
+        for number, parent in enumerate(parents):
+            for _ in range(2 * number):
+                post_after(board, parent)
+        end(board, parents[1])
+        edges, asked = other._backend.edges, [*uuids_of(parents), new_uuid()]
+        pages = edges.first_children(asked, 4)
+        assert [len(page.edges) for page in pages] == [0, 2, 4, 4, 0]
+        assert {edge.outcome for edge in pages[1].edges} == {DONE}
+        for uuid, page in zip(asked, pages, strict=True):
+            rest = edges.children(uuid, page.cursor, 4).edges if page.cursor is not None else []
+            both = [*page.edges, *rest]
+            found = {edge.child: edge for edge in both}
+            assert found == {edge.child: edge for edge in edges.children(uuid, None, 9).edges}
+            assert len(found) == len(both), "a page goes on where the one before it ended"
+        assert edges.first_children([], 4) == []
+
+    @of_edges
     def test_the_parents_of_several_jobs_are_counted_at_once(self, board: JobBoard) -> None:
         parents = [board.post("resize") for _ in range(3)]
         children = [post_after(board, *parents[: number + 1]) for number in range(3)]
