@@ -17,7 +17,7 @@ from jobboard import JobBoard, Posting, fetch
 KILLS, OWNERS, BATCH = 70, 3, 200
 #: For how many seconds the slot may stand free after the claim of a dead owner has expired; and for how many more once
 #: in a while, on a machine that is busy elsewhere.
-FREE, SLOW = 1.0, 10.0
+FREE, SLOW = 3.0, 10.0
 
 #: What takes long to import: the process that is forked finds only what is installed.
 PRELOADED = [

@@ -194,6 +194,13 @@ class PlainStore:
 
     def _post(self, planned: _Planned, now: float) -> None:
         for new, outcome, row in planned.steps:
+            if (
+                outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
+                and new.key_for is not None
+                and row.key is not None
+            ):
+                # First: a job that is cancelled as it is posted keeps no key.
+                self._windows[row.name, row.key] = row, now + new.key_for
             if outcome is PostOutcome.POSTED:
                 self._sequence += 1
                 row.sequence, self._rows[row.uuid] = self._sequence, row
@@ -203,12 +210,6 @@ class PlainStore:
             elif outcome is PostOutcome.REPLACED:
                 self._aliases[new.uuid], was = row, row.state
                 self.carry_out(row, lifecycle.replace(row, new, now), now, was)
-            if (
-                outcome in (PostOutcome.POSTED, PostOutcome.REPLACED)
-                and new.key_for is not None
-                and row.key is not None
-            ):
-                self._windows[row.name, row.key] = row, now + new.key_for
 
     def _keeper(self, name: str, key: str, now: float, ending: JobRow | None) -> JobRow | None:
         """Return the job that has a key: a live one, or one that keeps it for a while after its end."""
