@@ -48,6 +48,9 @@ class Poster:
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         batch = self._carried_out(self.likely_plan(rows))
+        if batch.missing:
+            # What is posted again may have been there before its parents were gone.
+            batch = self._carried_out(self.certain_plan(rows))
         for _ in range(MAX_RETRIES):
             if batch.is_refused or not batch.postings:
                 return self._posted(batch, len(rows))

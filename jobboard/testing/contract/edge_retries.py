@@ -67,6 +67,22 @@ class EdgeRetryCases(EdgeCase):
         assert lines_of(board, child, "POSTED") == 1
 
     @of_edges
+    def test_a_post_whose_parents_are_purged_before_its_repeat(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend
+    ) -> None:
+        parents = [board.post("resize") for _ in range(3)]
+
+        def purge_all() -> None:
+            for parent in parents:
+                other.trash(parent.uuid, by="an operator")
+                other.purge(parent.uuid)
+
+        lossy.lose("post", "reply", meanwhile=purge_all)
+        child = post_after(board, *parents, if_failed="run")
+        assert states_of(board, child) == [UNCLAIMED]
+        assert lines_of(board, child, "POSTED") == 1
+
+    @of_edges
     @each_fault
     @pytest.mark.parametrize("verb", ["consume", "cancel", "trash"])
     def test_the_end_of_a_parent_resolves_its_children_once(
