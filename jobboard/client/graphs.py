@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,16 +36,13 @@ class Graph:
     @property
     def may_be_too_large(self) -> bool:
         """Whether results may be more than a step takes: those of parents that have ended go with the edges."""
-        return sum(len(_elsewhere(new, self.jobs)) for new in self.jobs) > MAX_RESOLVED_BYTES // MAX_EDGE_RESULT
+        return sum(map(len, _elsewhere(self.jobs).values())) > MAX_RESOLVED_BYTES // MAX_EDGE_RESULT
 
 
-def _elsewhere(new: NewJob, jobs: Sequence[NewJob]) -> list[str]:
-    """Return the parents of a job that are none of these jobs."""
-    return _but(new.parents, {job.uuid for job in jobs}) if new.parents else []
-
-
-def _but(parents: Sequence[str], others: Collection[str]) -> list[str]:
-    return [parent for parent in parents if parent not in others]
+def _elsewhere(jobs: Sequence[NewJob]) -> dict[str, list[str]]:
+    """Return of each of these jobs the parents that are none of them."""
+    own = {job.uuid for job in jobs}
+    return {job.uuid: [parent for parent in job.parents if parent not in own] for job in jobs}
 
 
 class GraphRefused(Exception):
@@ -130,8 +127,8 @@ class GraphPoster:
             answers: list[Posted] = self._call(self._backend.jobs.post, part)
         except TooLarge:
             # The results of parents that have ended are too large for one step.
-            others = {new.uuid: _elsewhere(new, part) for new in part}
-            part = [replace(new, parents=tuple(_but(new.parents, others[new.uuid]))) for new in part]
+            others = _elsewhere(part)
+            part = [replace(new, parents=tuple(filter(others.__contains__, new.parents))) for new in part]
             more = [*((child, parents) for child, parents in others.items() if parents), *more]
             answers = self._call(self._backend.jobs.post, part)
         for new, answer in zip(part, answers, strict=True):
