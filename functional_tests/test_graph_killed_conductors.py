@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from servers.durable_stores import STORES, Store, running
+from harnesses.fixtures import a_store
+from servers.durable_stores import STORES, Store
 
 from jobboard import JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
@@ -24,10 +25,7 @@ CREW, KILLS = 2, 3
 PATIENCE = 60.0 + PARENTS / 20
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with running(request.param, tmp_path) as store:
-        yield store
+store = a_store(STORES)
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import itertools
 import random
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from harnesses.fixtures import a_store
 from harnesses.slot_owner import EXPIRY, FORKS, LONGEST_RUN, SlotOwner, first_to_tell
-from servers.durable_stores import Store, running
+from servers.durable_stores import Store
 
 from jobboard import JobBoard, Posting, fetch
 
@@ -26,10 +26,7 @@ PRELOADED = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["sqlite", "redis", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with running(request.param, tmp_path) as store:
-        yield store
+store = a_store(["sqlite", "redis", "postgresql"])
 
 
 @pytest.fixture

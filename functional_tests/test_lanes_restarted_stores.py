@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from servers.durable_stores import Store, running
+from harnesses.fixtures import a_store
+from servers.durable_stores import Store
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
@@ -16,10 +15,7 @@ LANES = {"tenant:1": 2, "tenant:2": 2, "order:1": 1}
 LONG = 600.0
 
 
-@pytest.fixture(params=["redis", "etcd", "postgresql", "mariadb", "zookeeper"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with running(request.param, tmp_path) as store:
-        yield store
+store = a_store(["redis", "etcd", "postgresql", "mariadb", "zookeeper"])
 
 
 def fill(board: JobBoard) -> list[Job]:

@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from servers.durable_stores import STORES, Store, running
+from harnesses.fixtures import a_store
+from servers.durable_stores import STORES, Store
 
 from jobboard import AnyOf, BoardUnavailable, Cron, Every, JobBoard, Schedule, fetch
 from jobboard.testing import eventually
@@ -37,10 +38,7 @@ if SECONDS >= 30:
 Fire = tuple[str, datetime]
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with running(request.param, tmp_path) as store:
-        yield store
+store = a_store(STORES)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from harnesses.etcd_harness import EtcdHarness
 from harnesses.etcd_requests import Requests
+from harnesses.families import a_family, end, have_results, mended
 from harnesses.fixtures import a_board, a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
@@ -21,13 +22,14 @@ from jobboard.backends.rows import Fence, NewJob
 from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import eventually
+from jobboard.testing.contract.case import LONG
+from jobboard.testing.contract.lane_case import states_of
 from jobboard.validation import new_uuid
 
 server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
 board = a_board()
 
-LONG = 600.0
 BLOCKED, UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
 #: What nobody can read, and what a later version may write.
 BAD = [b"", b"garbage", pack(["postponed", "resize", None, False, 1.0, b""])]
@@ -43,32 +45,11 @@ def write(board: JobBoard, *ops: Op) -> None:
     assert etcd_of(board).connection.send(Txn(then=list(ops))).succeeded
 
 
-def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).state for job in jobs]
-
-
-def end(board: JobBoard, *jobs: Job) -> None:
-    for job in jobs:
-        board.claim(job, "alice", LONG)
-        board.consume(job, "alice", job.uuid)
-
-
 def end_and_die(board: JobBoard, *jobs: Job) -> None:
     """Let a client do no more than the steps that end parents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Resolver, "after", lambda *_: None)
         end(board, *jobs)
-
-
-def a_family(board: JobBoard) -> tuple[list[Job], list[Job]]:
-    """Post three parents, and a child of all of them for each rule."""
-    parents = [board.post("resize") for _ in range(3)]
-    return parents, [board.post("report", after=parents, if_failed=rule) for rule in ("wait", "cancel", "run")]
-
-
-def mended(board: JobBoard) -> None:
-    assert all(finding.repaired for finding in board.audit(repair=True))
-    assert board.audit() == []
 
 
 # -- edges -------------------------------------------------------------------------------------------------------------
@@ -82,8 +63,7 @@ def test_an_edge_that_cannot_be_read_is_told_how_its_parent_ends(board: JobBoard
         write(board, put(keys.edge(child.uuid, b"o", first), data), put(keys.child(first, child.uuid), data))
     end(board, *parents)
     assert states_of(board, *children) == [UNCLAIMED] * 3
-    for child in children:
-        assert {parent.result for parent in child.parents()} == {parent.uuid for parent in parents}
+    assert have_results(children, parents)
     assert board.audit() == []
 
 
@@ -107,8 +87,7 @@ def test_an_edge_that_cannot_be_read_is_named_and_mended(board: JobBoard, data: 
     )
     end(board, *parents[is_over:])
     assert states_of(board, *children) == [UNCLAIMED] * 3
-    for child in children:
-        assert {parent.result for parent in child.parents()} == {parent.uuid for parent in parents}
+    assert have_results(children, parents)
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -122,8 +101,7 @@ def test_a_mark_that_cannot_be_read_says_how_the_parent_stands(board: JobBoard, 
     mended(board)
     assert board.claim_next("bob", names=["nothing"]) == []
     eventually(lambda: states_of(board, *children) == [UNCLAIMED] * 3)
-    for child in children:
-        assert {parent.result for parent in child.parents()} == {parent.uuid for parent in parents}
+    assert have_results(children, parents)
     assert board.audit() == []
 
 

@@ -18,6 +18,7 @@ from jobboard.backends.sweep import sweep
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG, drain, uuids_of
+from jobboard.testing.contract.lane_case import states_of
 
 server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
@@ -54,10 +55,6 @@ def order_of(board: JobBoard, job: Job) -> bytes:
 
 def post(board: JobBoard, count: int, lane: str = "a", name: str = "resize", **options: Any) -> list[Job]:
     return [board.post(name, lane=lane, **options) for _ in range(count)]
-
-
-def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).state for job in jobs]
 
 
 def tidy(board: JobBoard) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from servers.base import HOST
+from servers.durable_stores import Store, running
 from servers.proxy import Proxy
 
 from jobboard import JobBoard
@@ -22,6 +24,17 @@ def a_server(make: Callable[[], Any]) -> Any:
             yield server
 
     return server
+
+
+def a_store(names: Sequence[str]) -> Any:
+    """Return a fixture: a store of each of these kinds, which loses nothing when its server is killed."""
+
+    @pytest.fixture(params=names)
+    def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+        with running(request.param, tmp_path) as store:
+            yield store
+
+    return store
 
 
 def a_harness(make: Callable[[str], Harness]) -> Any:

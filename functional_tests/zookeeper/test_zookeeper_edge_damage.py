@@ -6,8 +6,10 @@ An audit names what is damaged, and a repair mends it.
 from __future__ import annotations
 
 import pytest
+from harnesses.families import a_family, end, have_results, mended
 from harnesses.fixtures import a_board, a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client
+from harnesses.zookeeper_requests import round_trips
 from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
@@ -21,6 +23,7 @@ from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG
+from jobboard.testing.contract.lane_case import states_of
 from jobboard.validation import new_uuid
 
 server = a_server(ZooKeeperServer)
@@ -33,26 +36,14 @@ operator = a_plain_client()
 BLOCKED, UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
 #: What nobody can read, and what a later version may write.
 BAD = [b"", b"garbage", pack(["postponed", "resize", None, False, 1.0, ""])]
-#: What a session sends by itself.
-PING = bytes.fromhex("00000008fffffffe0000000b")
 
 
 def layout_of(board: JobBoard) -> Layout:
     return Layout("/jobboard", board.name)
 
 
-def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).state for job in jobs]
-
-
 def counts_of(board: JobBoard, *jobs: Job) -> list[EdgeCounts]:
     return client_of(board).backend.edges.counts([job.uuid for job in jobs])
-
-
-def end(board: JobBoard, *jobs: Job) -> None:
-    for job in jobs:
-        board.claim(job, "alice", LONG)
-        board.consume(job, "alice", job.uuid)
 
 
 def leaving_children(board: JobBoard, patch: pytest.MonkeyPatch) -> None:
@@ -64,8 +55,7 @@ def leaving_children(board: JobBoard, patch: pytest.MonkeyPatch) -> None:
 def named_and_mended(board: JobBoard, *uuids: str | None) -> None:
     """Let an audit name these jobs, and mend them."""
     assert {finding.uuid for finding in board.audit()} == set(uuids)
-    assert all(finding.repaired for finding in board.audit(repair=True))
-    assert board.audit() == []
+    mended(board)
 
 
 # -- tallies and edges -------------------------------------------------------------------------------------------------
@@ -89,14 +79,12 @@ def test_a_job_whose_parents_are_not_counted_waits_for_all_of_them(
 def test_an_edge_that_cannot_be_read_is_told_how_its_parent_ends(
     board: JobBoard, operator: KazooClient, data: bytes
 ) -> None:
-    parents = [board.post("resize") for _ in range(3)]
-    children = [board.post("report", after=parents, if_failed=rule) for rule in ("wait", "cancel", "run")]
+    parents, children = a_family(board)
     for child in children:
         operator.set(layout_of(board).edge(child.uuid, parents[0].uuid), data)
     end(board, *parents)
     assert states_of(board, *children) == [UNCLAIMED] * 3
-    for child in children:
-        assert {parent.result for parent in child.parents()} == {parent.uuid for parent in parents}
+    assert have_results(children, parents)
     assert board.audit() == []
 
 
@@ -105,8 +93,7 @@ def test_an_edge_that_cannot_be_read_is_told_how_its_parent_ends(
 def test_an_edge_that_cannot_be_read_is_named_and_mended(
     board: JobBoard, operator: KazooClient, data: bytes, is_over: bool
 ) -> None:
-    parents = [board.post("resize") for _ in range(3)]
-    children = [board.post("report", after=parents, if_failed=rule) for rule in ("wait", "cancel", "run")]
+    parents, children = a_family(board)
     end(board, *parents[:is_over])
     for child in children:
         operator.set(layout_of(board).edge(child.uuid, parents[0].uuid), data)
@@ -115,7 +102,7 @@ def test_an_edge_that_cannot_be_read_is_named_and_mended(
     assert states_of(board, *children) == [BLOCKED] * 3
     end(board, *parents[is_over:])
     assert states_of(board, *children) == [UNCLAIMED] * 3
-    assert {parent.result for parent in children[0].parents()} == {parent.uuid for parent in parents}
+    assert have_results(children[:1], parents)
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -123,11 +110,11 @@ def test_an_edge_that_cannot_be_read_is_named_and_mended(
 
 def ask(proxy: Proxy, board: JobBoard) -> int:
     """Return how many round trips a claim takes that finds nothing."""
-    trips: set[int] = set()
-    proxy.matters = lambda request: request != PING and bool(trips.add(proxy.replied))
-    assert board.claim_next("bob", names=["nothing"]) == []
-    proxy.matters = lambda _request: True
-    return len(trips)
+
+    def claim() -> None:
+        assert board.claim_next("bob", names=["nothing"]) == []
+
+    return round_trips(proxy, claim)
 
 
 @pytest.mark.parametrize("data", [*BAD, None], ids=["empty", "garbage", "newer", "deleted"])
@@ -169,8 +156,7 @@ def test_a_mark_that_cannot_be_read_is_no_work_for_others(
 def test_a_mark_that_cannot_be_read_is_named_and_mended(
     board: JobBoard, operator: KazooClient, monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
-    parents = [board.post("resize") for _ in range(3)]
-    children = [board.post("report", after=parents, if_failed=rule) for rule in ("wait", "cancel", "run")]
+    parents, children = a_family(board)
     with monkeypatch.context() as patch:
         leaving_children(board, patch)
         end(board, *parents)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from harnesses.fixtures import a_board, a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client, path_of
+from harnesses.zookeeper_requests import round_trips
 from kazoo.client import KazooClient
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
@@ -22,6 +23,7 @@ from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG
+from jobboard.testing.contract.lane_case import states_of
 from jobboard.validation import new_uuid
 
 server = a_server(ZooKeeperServer)
@@ -32,8 +34,6 @@ board = a_board()
 operator = a_plain_client()
 
 BLOCKED, COMPLETE, TRASHED, UNCLAIMED = (JobState[name] for name in ("BLOCKED", "COMPLETE", "TRASHED", "UNCLAIMED"))
-#: What a session sends by itself.
-PING = bytes.fromhex("00000008fffffffe0000000b")
 FOLDERS = ("edges", "children", "steps", "signals")
 
 
@@ -44,10 +44,6 @@ def layout_of(board: JobBoard) -> Layout:
 def store(board: JobBoard) -> Any:
     """Return the backend, whose roles are asked without the board."""
     return client_of(board).backend
-
-
-def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).state for job in jobs]
 
 
 def end(board: JobBoard, *jobs: Job) -> None:
@@ -181,15 +177,6 @@ def test_ends_of_a_batch_tell_their_common_child_in_one_step(board: JobBoard) ->
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
-
-
-def round_trips(proxy: Proxy, act: Callable[[], object]) -> int:
-    """Return how many round trips something takes; what is sent without an answer between is one."""
-    trips: set[int] = set()
-    proxy.matters = lambda request: request != PING and bool(trips.add(proxy.replied))
-    act()
-    proxy.matters = lambda _request: True
-    return len(trips)
 
 
 def test_each_step_takes_one_round_trip(proxy: Proxy, behind: Harness) -> None:

@@ -19,6 +19,7 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG
+from jobboard.testing.contract.lane_case import states_of
 
 server = a_server(ZooKeeperServer)
 harness = a_harness(ZooKeeperHarness)
@@ -37,10 +38,6 @@ def guard_of(board: JobBoard, lane: str = "a") -> str:
 
 def post(board: JobBoard, count: int, lane: str = "a", **options: Any) -> list[Job]:
     return [board.post("resize", lane=lane, **options) for _ in range(count)]
-
-
-def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).state for job in jobs]
 
 
 def tidy(board: JobBoard) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from harnesses.fixtures import a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness
+from harnesses.zookeeper_requests import round_trips
 from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
@@ -18,8 +19,6 @@ from jobboard.testing import Harness
 from jobboard.testing.contract.clockwork import hourly
 
 LONG = 600.0
-#: What a session sends by itself.
-PING = bytes.fromhex("00000008fffffffe0000000b")
 
 server = a_server(ZooKeeperServer)
 proxy = a_proxy()
@@ -203,12 +202,7 @@ def test_a_request_takes_as_many_round_trips_as_the_page_says(what: str, proxy: 
     for job in board.iterjobs():
         board.trash(job, by="the next one")
     prepared = prepare(board)
-    trips: set[int] = set()
-    # What is sent in several parts, without an answer between them, is one.
-    proxy.matters = lambda request: request != PING and bool(trips.add(proxy.replied))
-    act(board, prepared)
-    proxy.matters = lambda _request: True
-    assert len(trips) == said
+    assert round_trips(proxy, lambda: act(board, prepared)) == said
 
 
 def test_of_two_jobs_of_one_key_a_batch_restores_the_first(behind: Harness) -> None:
