@@ -51,8 +51,8 @@ class Batch:
         """Carry it out in a step of its own, if it is one new job; return whether it is."""
         is_alone = len(self._rows) == 1 and self._steps[0][0] is PostOutcome.POSTED and not self._rows[0].parents
         if is_alone and self._rows[0].graph is None:
-            self._store.post_alone(self._steps[0][1], self._rows[0], self._now)
             self._keep_key(self._steps[0][1], self._rows[0])
+            self._store.post_alone(self._steps[0][1], self._rows[0], self._now)
             return True
         return False
 
@@ -73,19 +73,20 @@ class Batch:
         return next((uuid for uuid in new.parents if uuid not in store.rows and uuid not in batch), None)
 
     def _post(self, row: StoredJob, new: NewJob) -> None:
+        # First: a job that is cancelled as it is posted gives its key back.
+        self._keep_key(row, new)
         change = lifecycle.post(row, new, self._now)
         self._store.enter(row)
         self._store.carry_out(row, change, self._now)
         self._store.edges.connect(row, new, self._now)
-        self._keep_key(row, new)
 
     def _replace(self, row: StoredJob, new: NewJob) -> None:
         store = self._store
         was_blocked = row.index is store.blocked and row.joined_lane is not None
         store.move(row, None)
+        self._keep_key(row, new)
         change = lifecycle.replace(row, new, self._now)
         store.carry_out(row, change, self._now, was_blocked=was_blocked)
-        self._keep_key(row, new)
         store.aliases[new.uuid] = row
         row.aliases.append(new.uuid)
         if len(row.aliases) > HISTORY_LENGTH:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,17 @@ class KeyWindowCases(EdgeCase):
             board.post("resize", key="2")
         board.restore(trashed.uuid)
         assert states_of(board, trashed) == [UNCLAIMED]
+
+    @of_edges
+    def test_a_job_that_is_cancelled_as_it_is_posted_keeps_no_key(self, board: JobBoard) -> None:
+        cancelled, trashed, other = (board.post("resize") for _ in range(3))
+        board.cancel(cancelled)
+        board.trash(trashed)
+        for number, parents in enumerate(([cancelled], [trashed], [other, cancelled])):
+            options: dict[str, Any] = {"key": str(number), "if_exists": "keep"}
+            job = board.post("resize", after=parents, if_failed="cancel", key_for=LONG, **options)
+            # On some stores what follows from parents that have ended is done by whoever comes next.
+            eventually(lambda job=job, options=options: board.post("resize", **options) != job)  # type: ignore[misc]
 
     @of_edges
     def test_a_claimed_job_that_gives_way_to_a_cancel_keeps_no_key(self, board: JobBoard) -> None:
