@@ -40,6 +40,13 @@ class Site(NamedTuple):
             cursor.execute(sql, parameters)
             return list(cursor.fetchall()) if cursor.description else []
 
+    def analyze(self, *tables: str) -> None:
+        """Let the planner know these tables as they are now."""
+        if self.is_postgresql:
+            self.run(f"VACUUM ANALYZE {', '.join(tables)}")
+        else:
+            self.run(f"ANALYZE TABLE {', '.join(tables)}")
+
     def fill(
         self, board: JobBoard, count: int, name: str = "resize", prefix: str = "jobboard_", is_keyed: bool = False
     ) -> None:

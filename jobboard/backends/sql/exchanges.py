@@ -21,7 +21,7 @@ from jobboard.backends.sql.lane_limits import rules_of
 from jobboard.backends.sql.lane_looks import move_jobs
 from jobboard.backends.sql.name_limits import barred, lock_rooms, unclaimable_names, within_rooms
 from jobboard.backends.sql.rows import job_of, position_of
-from jobboard.backends.sql.schema import HOLDS_SLOT, jobs
+from jobboard.backends.sql.schema import jobs
 from jobboard.backends.sql.schema import lanes as places
 from jobboard.backends.sql.statement import Statement, p
 from jobboard.backends.sql.tokens import least_token, next_token
@@ -47,20 +47,16 @@ FIRST_NAME = Statement(
 )
 #: The names of the claimable jobs of a lane.
 CLAIMABLE_NAMES = Statement(
-    lanes.by_lane(
-        select(places.c.lane, jobs.c.name)
-        .select_from(places)
-        .join(jobs, lanes.joined)
-        .where(lanes.of_lane, places.c.turn == HOLDS_SLOT, in_state(UNCLAIMED))
-        .limit(MAX_MOVES)
-    )
+    select(lanes.slots.c.lane, jobs.c.name)
+    .select_from(lanes.joined(lanes.slots))
+    .where(in_state(UNCLAIMED))
+    .limit(MAX_MOVES)
 )
 #: The first BLOCKED job of a lane and a name.
 LOCK_BLOCKED_OF_NAME = Statement(
     _by_blocked(
         select(*JOB)
-        .select_from(places)
-        .join(jobs, lanes.joined)
+        .select_from(lanes.joined(places))
         .where(lanes.of_lane, _of_name, in_state(BLOCKED))
         .order_by(*lanes.in_order)
         .with_for_update(of=jobs, skip_locked=True)

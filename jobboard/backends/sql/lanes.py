@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Text, case, cast, delete, func, insert, literal_column, select, update
+from sqlalchemy import Text, case, cast, delete, func, insert, join, literal_column, select, update
 
 from jobboard.backends.lanes import MAX_MOVES, is_retrying
 from jobboard.backends.rows import JobRow
@@ -41,10 +41,10 @@ _LOCK_BOARD = Statement(_board.with_for_update(skip_locked=True))
 _WAIT_FOR_BOARD = Statement(_board.with_for_update())
 
 _last_holder: Any = literal_column(str(RETRYING))
-joined = either((jobs.c.board == lanes.c.board) & (jobs.c.uuid == lanes.c.uuid), postgresql=is_one_of(lanes))
 of_lane = (lanes.c.board == p("board")) & (lanes.c.lane == p("lane"))
 is_waiting = lanes.c.turn > _last_holder
 in_order = (lanes.c.turn, lanes.c.job)
+_IN_LANE = (lanes.c.board, lanes.c.lane, lanes.c.uuid, lanes.c.turn, lanes.c.job)
 #: One more than a look admits.
 MOST_BLOCKED = MAX_MOVES + 1
 
@@ -53,40 +53,55 @@ def by_lane(wanted: Any) -> Any:
     return wanted.with_hint(lanes, "FORCE INDEX (jobboard_lane)", "mysql")
 
 
+def joined(places: Any) -> Any:
+    """The jobs of places in lanes."""
+    is_its = (jobs.c.board == places.c.board) & (jobs.c.uuid == places.c.uuid)
+    return join(places, jobs, either(is_its, postgresql=is_one_of(places)))
+
+
+def of_turn(turn: Any) -> Any:
+    """The places of a lane whose turn is this, in order: else a planner that knows only other boards takes all of the
+    board's places, since it expects one."""
+    return by_lane(select(*_IN_LANE).where(of_lane, turn).order_by(*in_order)).subquery("placed")
+
+
+#: Whose slots are held, or will be again.
+holders = of_turn(lanes.c.turn <= _last_holder)
+#: Whose jobs are UNCLAIMED or CLAIMED.
+slots = of_turn(lanes.c.turn == literal_column(str(HOLDS_SLOT)))
 _waiting = by_lane(select(lanes.c.uuid).where(of_lane, is_waiting).order_by(*in_order))
 _first_waiting = _waiting.limit(MOST_BLOCKED).subquery("waiting")
 _claimable: Any = case((jobs.c.state == UNCLAIMED, jobs.c.place))
 #: Of a lane how many jobs are claimed, how many claimable, how many wait for a retry; the last claimable one's place;
 #: and how many are BLOCKED, up to ``MOST_BLOCKED``.
 COUNT = Statement(
-    by_lane(
-        select(
-            cast(p("lane"), Text),
-            func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
-            func.count(_claimable),
-            func.count(case((lanes.c.turn == _last_holder, jobs.c.id))),
-            func.max(_claimable),
-            select(func.count()).select_from(_first_waiting).scalar_subquery(),
-        )
-        .select_from(lanes)
-        .join(jobs, joined)
-        .where(of_lane, lanes.c.turn <= _last_holder)
-    )
+    select(
+        cast(p("lane"), Text),
+        func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
+        func.count(_claimable),
+        func.count(case((holders.c.turn == _last_holder, jobs.c.id))),
+        func.max(_claimable),
+        select(func.count()).select_from(_first_waiting).scalar_subquery(),
+    ).select_from(joined(holders))
 )
-_locked = select(*SMALL_JOB).select_from(lanes).join(jobs, joined).limit(p("limit"))
+_locked = select(*SMALL_JOB).limit(p("limit"))
 # What others have locked is passed over. On PostgreSQL the lanes' own rows stay free.
 _for_update: dict[str, Any] = {"of": jobs, "skip_locked": True}
 #: The first jobs that wait, in the order of their lane.
 LOCK_BLOCKED = Statement(
-    by_lane(_locked.where(of_lane, is_waiting, in_state(BLOCKED)).order_by(*in_order).with_for_update(**_for_update))
+    by_lane(
+        _locked.select_from(joined(lanes))
+        .where(of_lane, is_waiting, in_state(BLOCKED))
+        .order_by(*in_order)
+        .with_for_update(**_for_update)
+    )
 )
 #: The last that are claimable, the last one first.
 LOCK_CLAIMABLE = Statement(
-    by_lane(
-        _locked.where(of_lane, lanes.c.turn == literal_column(str(HOLDS_SLOT)), in_state(UNCLAIMED))
-        .order_by(jobs.c.place.desc(), jobs.c.id.desc())
-        .with_for_update(**_for_update)
-    )
+    _locked.select_from(joined(slots))
+    .where(in_state(UNCLAIMED))
+    .order_by(jobs.c.place.desc(), jobs.c.id.desc())
+    .with_for_update(**_for_update)
 )
 #: Moves a job of a lane; its ties say since when it waits.
 SAVE = Statement(update(jobs).where(row).values(SAVED | parameters("ties")))

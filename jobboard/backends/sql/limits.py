@@ -21,7 +21,7 @@ from jobboard.backends.sql.lane_limits import NEXT_STARTS, readable_limits, rule
 from jobboard.backends.sql.lane_looks import LaneLook
 from jobboard.backends.sql.reading import up_to_date
 from jobboard.backends.sql.rows import job_of, priority_and_moment
-from jobboard.backends.sql.schema import HOLDS_SLOT, RETRYING, jobs, limits
+from jobboard.backends.sql.schema import RETRYING, jobs, limits
 from jobboard.backends.sql.schema import lanes as places
 from jobboard.backends.sql.statement import Statement, p, parameters
 from jobboard.backends.sql.transaction import Transaction
@@ -51,32 +51,22 @@ LONGEST = Statement(
 )
 _waiting = lanes.by_lane(select(func.count()).where(lanes.of_lane, lanes.is_waiting))
 _first = lanes.by_lane(select(func.min(places.c.turn)).where(lanes.of_lane, lanes.is_waiting))
-_holders = places.c.turn <= literal_column(str(RETRYING))
 #: What makes a LaneRow, but that the last one is the first BLOCKED job's place with its priority.
 LANE = Statement(
-    lanes.by_lane(
-        select(
-            cast(p("lane"), Text),
-            func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
-            func.count(case((jobs.c.state == UNCLAIMED, jobs.c.id))),
-            func.count(case((places.c.turn == literal_column(str(RETRYING)), jobs.c.id))),
-            _waiting.scalar_subquery(),
-            _first.scalar_subquery(),
-        )
-        .select_from(places)
-        .join(jobs, lanes.joined)
-        .where(lanes.of_lane, _holders)
-    )
+    select(
+        cast(p("lane"), Text),
+        func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
+        func.count(case((jobs.c.state == UNCLAIMED, jobs.c.id))),
+        func.count(case((lanes.holders.c.turn == literal_column(str(RETRYING)), jobs.c.id))),
+        _waiting.scalar_subquery(),
+        _first.scalar_subquery(),
+    ).select_from(lanes.joined(lanes.holders))
 )
 HOLDERS = Statement(
-    lanes.by_lane(
-        select(*JOB)
-        .select_from(places)
-        .join(jobs, lanes.joined)
-        .where(lanes.of_lane, places.c.turn == literal_column(str(HOLDS_SLOT)))
-        .order_by(*lanes.in_order)
-        .limit(p("limit"))
-    )
+    select(*JOB)
+    .select_from(lanes.joined(lanes.slots))
+    .order_by(lanes.slots.c.turn, lanes.slots.c.job)
+    .limit(p("limit"))
 )
 #: After each lane that begins with the same text.
 _LAST = "\U0010ffff"
