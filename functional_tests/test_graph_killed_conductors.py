@@ -50,7 +50,8 @@ def test_a_child_runs_once_and_last(start: Start, store: Store, board: JobBoard,
     def conductor() -> subprocess.Popen[str]:
         return start(
             "--board", store.uri, "--name", board.name, "conductor", "harnesses.crew_work:handlers",
-            *("--expiry", "2", "--concurrency", "8"),
+            # Nobody reads what it logs: a line for each end would fill its pipe, and hold it up.
+            *("--expiry", "2", "--concurrency", "8", "--log-level", "warning"),
         )  # fmt: skip
 
     def until_begun(count: int) -> None:
