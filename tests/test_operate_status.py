@@ -271,7 +271,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(BackendClient, "call_until_certain", count)
     overview(board)
-    assert len(asked) == 7
+    assert len(asked) == 8
     board.post_many([Posting(f"name {number}") for number in range(3 * MAX_NAMES) for _ in range(3)])
     for job in list(board.iterjobs(names=[f"name {number}" for number in range(MAX_NAMES + 1)])):
         board.trash(job, by="me")

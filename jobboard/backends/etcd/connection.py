@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from jobboard.backends.errors import incomplete_list
+from jobboard.backends.etcd import space
 from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.keys import LAYOUT, Keys, decoded
 from jobboard.backends.etcd.txn import (
@@ -28,6 +29,7 @@ from jobboard.backends.etcd.txn import (
 )
 from jobboard.backends.layout import STORED_LAYOUT, check_layout, check_stopped, must_upgrade
 from jobboard.backends.timelimit import is_time_over
+from jobboard.backends.warn_once import warn_once
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
@@ -125,6 +127,18 @@ class Connection:
         """Return the version of an endpoint; "" if what answers, such as a proxy, tells none."""
         found = re.search(r'"etcdserver": ?"([\d.]+)', self.http.request_time())
         return found[1] if found else ""
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with the space of the endpoint that answers; [] if this user may not ask."""
+        try:
+            status = self.http.call("/maintenance/status", {}, changes=False)
+        except BoardUnavailable:
+            return []
+        return space.faults_of(status, self.http.where)
+
+    def warn_of_faults(self) -> None:
+        for fault in self.faults():
+            warn_once(logger, fault)
 
     def board_exists(self) -> bool:
         """Whether anything but the layout is stored of this board."""

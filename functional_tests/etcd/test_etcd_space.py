@@ -1,0 +1,46 @@
+"""etcd keeps every revision: who looks at a board is told before the space is full."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from servers.etcd_servers import EtcdServer
+
+from jobboard import JobBoard, fetch
+from jobboard.backends.etcd import space
+from jobboard.operate.doctor import examine
+from jobboard.operate.overview import overview
+from jobboard.operate.verdict import findings
+
+_QUOTA = 16 * 1024**2
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer("--quota-backend-bytes", str(_QUOTA)) as server:
+        yield server
+
+
+@pytest.fixture
+def board(server: EtcdServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
+    # The server of Debian does not tell what its quota is.
+    monkeypatch.setattr(space, "DEFAULT_QUOTA", _QUOTA)
+    with fetch("space", server.uri) as board:
+        yield board
+
+
+def test_who_looks_is_told_before_the_space_is_full(
+    server: EtcdServer, board: JobBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "store_fault" not in [finding.kind for finding in findings(overview(board))]
+    for _ in range(22):
+        board.post("resize", {"data": "x" * 500_000})
+    [finding] = [finding for finding in findings(overview(board)) if finding.kind == "store_fault"]
+    assert "etcdctl compact" in finding.text
+    assert "etcdctl defrag" in finding.text
+    with caplog.at_level(logging.WARNING, "jobboard.etcd"):
+        [fault] = [each for each in examine(fetch(board.name, server.uri)) if each.well is False]
+    assert fault.text in caplog.messages
+    assert finding.text.lower().startswith(fault.text.lower())
