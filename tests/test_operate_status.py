@@ -280,7 +280,7 @@ def test_the_cost_is_bounded(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -
     asked.clear()
     read.clear()
     look = overview(board)
-    assert (len(asked), len(read)) == (29, 1000 + MAX_NAMES + 60)
+    assert (len(asked), len(read)) == (30, 1000 + MAX_NAMES + 60)
     assert (look.schedules.active, look.schedules.complete) == (1000, False)
     assert sum(name.next_waits is not None for name in look.names) == MAX_NAMES
 
