@@ -136,20 +136,20 @@ class EdgeResolver:
 
     def _children(self, parents: Sequence[tuple[str, Data]]) -> dict[str, list[str]]:
         """Return the children of parents in their order; those listed before are listed again only if one came."""
-        unlisted = {parent: data.stat.pzxid for parent, data in parents if not self._is_listed(parent, data)}
+        # Before any is put, which may take the place of one of them.
+        names = {parent: known[1] for parent, data in parents if (known := self._known(parent, data))}
+        unlisted = {parent: data.stat.pzxid for parent, data in parents if parent not in names}
         found = {parent: list[str]() for parent in unlisted}
         for path in self._connection.children([self._layout.children_of(parent) for parent in unlisted]):
             found[last_part(parent_of(path))].append(last_part(path))
-        for parent, names in found.items():
-            self._listed.put(parent, (unlisted[parent], sorted(names)))
-        listed = ((parent, self._listed.get(parent)) for parent, _ in parents)
-        return {
-            parent: sorted(found[parent]) if parent in found else known[1] if known else [] for parent, known in listed
-        }
+        for parent, its in found.items():
+            names[parent] = sorted(its)
+            self._listed.put(parent, (unlisted[parent], names[parent]))
+        return names
 
-    def _is_listed(self, parent: str, data: Data) -> bool:
+    def _known(self, parent: str, data: Data) -> tuple[int, list[str]] | None:
         known = self._listed.get(parent)
-        return known is not None and known[0] == data.stat.pzxid
+        return known if known is not None and known[0] == data.stat.pzxid else None
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

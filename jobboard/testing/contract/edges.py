@@ -339,3 +339,16 @@ class EdgeCases(EdgeCase):
         assert {edge.outcome for edge in children_of(board, parent).values()} == {DONE}
         assert results_of(board, children[-1]) == {parent.uuid: "the result"}
         assert outcomes_of(board, children[0], parent) == [DONE]
+
+    @of_edges
+    def test_many_jobs_with_many_children_that_end_at_once(self, board: JobBoard) -> None:
+        """More than one step tells all children of each how it ended."""
+        parents = board.post_many([Posting("resize") for _ in range(25)])
+        children = board.post_many([Posting("order", after=parents) for _ in range(60)])
+        ended = board.claim_next("alice", names=["resize"], limit=len(parents), expiry=LONG)
+        assert board.consume_many(ended, "alice") == [None] * len(parents)
+        # A look for jobs does a bounded part of what is left.
+        eventually(lambda: states_of(board, *children) == [UNCLAIMED] * len(children))
+        assert set(uuids_of(drain(board))) == set(uuids_of(children))
+        assert counts_of(board, children[-1]) == EdgeCounts(done=len(parents))
+        assert board.audit() == []
