@@ -6,6 +6,7 @@ import uuid as uuids
 from collections.abc import Callable
 
 import pytest
+from harnesses.families import end
 from harnesses.fixtures import a_board, a_harness, a_server
 from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
@@ -41,6 +42,14 @@ DAMAGES: dict[str, Callable[[Hand, str, list[Job]], object]] = {
     "an edge says what nobody knows": lambda hand, child, parents: hand(
         "HSET", f"ends:{child}", parents[0].uuid, b"\xa4MADE\xa6resize\xc2\xc2"
     ),
+    "a parent that is done counts as failed": lambda hand, child, parents: hand(
+        "SADD", f"failed:{child}", parents[0].uuid
+    ),
+    "a parent that is open counts as gone": lambda hand, child, parents: hand("SADD", f"gone:{child}", parents[1].uuid),
+    "a job counts as gone that is no parent": lambda hand, child, parents: hand("SADD", f"gone:{child}", GONE),
+    "an edge says of no parent how it has ended": lambda hand, child, parents: hand(
+        "HSET", f"ends:{child}", GONE, b"\xa6FAILED\xa6resize\xc2\xc2"
+    ),
     "a mark has no timer": lambda hand, child, parents: hand(
         "HSET", "marks", parents[0].uuid, b"\x96\xa4DONE\xa6resize\xc2\xc2\xa1z\x01"
     ),
@@ -63,6 +72,30 @@ def test_damaged_edges_are_found_and_mended(board: JobBoard, hand: Hand, damage:
     board.consume(second, "alice", 2)
     assert states_of(board, child) == [JobState.UNCLAIMED]
     assert {parent.uuid: parent.result for parent in child.parents()} == {first.uuid: 1, second.uuid: 2}
+
+
+def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: JobBoard, hand: Hand) -> None:
+    parents = [board.post("resize") for _ in range(3)]
+    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    records = [hand("HGET", "jobs", parent.uuid) for parent in parents]
+    for parent in parents:
+        board.trash(parent, by="ada")
+    # So a jobboard would bring them back that knows nothing of children.
+    for parent, record in zip(parents[:2], records[:2], strict=True):
+        hand("HSET", "jobs", parent.uuid, record)
+    found = board.audit(repair=True)
+    told = {(one.uuid, one.problem) for one in found if one.uuid not in {parent.uuid for parent in parents}}
+    assert told == {
+        (child.uuid, f"it waits for a parent in the trash, which is not there: {back.uuid}") for back in parents[:2]
+    }
+    assert board.audit() == []
+    counts = backend_of(board).edges.counts
+    # One that went on without its parents waits for none of them.
+    assert counts([child.uuid, ran.uuid]) == [EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    end(board, *parents[:2])
+    board.restore(parents[2].uuid)
+    end(board, parents[2])
+    assert states_of(board, child, ran) == [JobState.UNCLAIMED] * 2
 
 
 @pytest.mark.parametrize(
