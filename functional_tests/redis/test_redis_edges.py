@@ -6,13 +6,13 @@ import uuid as uuids
 from collections.abc import Callable
 
 import pytest
-from harnesses.families import end
+from harnesses.families import end, mended
 from harnesses.fixtures import a_board, a_harness, a_server
 from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import AlreadyPosted, Job, JobBoard, JobState, Posting
+from jobboard import AlreadyPosted, BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
 from jobboard.backends.rows import Fence, NewJob, Verdict
@@ -140,6 +140,47 @@ def test_a_job_that_nothing_holds_back_is_found_and_goes_on(board: JobBoard, han
     # Of a graph that nobody can complete nothing runs.
     state = [row and row.state for row in backend.jobs.read([uuid])]
     assert state == [None if graph else JobState.UNCLAIMED]
+
+
+#: The first is no msgpack, the second has too little; the others are no steps and no signals.
+BAD = [b"\xc1", b"", b"\xa3abc", b"\xa3abc\x01\x02", b"\x01\x02", b"\x01\xa1x\xa1y"]
+
+
+@pytest.mark.parametrize("data", BAD)
+@pytest.mark.parametrize("number", [1, 230])
+def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, hand: Hand, data: bytes, number: int) -> None:
+    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
+    for job in jobs:
+        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
+        for each in range(number + 2):
+            steps.save(fence, StepRow(each, "charge", b"x"))
+    hand("LSET", f"steps:{jobs[1].uuid}", number, data)
+    with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
+        steps.load(jobs[1].uuid, 0, number + 1)
+    # Its handler may be past that step.
+    assert board.audit() == []
+    for job in jobs:
+        board.abandon(job, "alice")
+    reason = f"its step {number + 1} can not be read"
+    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[1].uuid, reason)]
+    mended(board)
+    assert states_of(board, *jobs) == [JobState.UNCLAIMED, JobState.TRASHED, JobState.UNCLAIMED]
+    assert board.get(jobs[1].uuid).record.reason == reason
+
+
+@pytest.mark.parametrize("data", BAD)
+def test_a_signal_that_cannot_be_read_is_named_and_kept_apart(board: JobBoard, hand: Hand, data: bytes) -> None:
+    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
+    for job in jobs:
+        board.signal(job, "go", 1)
+    hand("HSET", f"signals:{jobs[1].uuid}", "go", data)
+    with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
+        steps.signals(jobs[1].uuid)
+    assert [found.uuid for found in board.audit()] == [jobs[1].uuid]
+    mended(board)
+    assert steps.signals(jobs[1].uuid) == []
+    board.signal(jobs[1], "go", 2)
+    assert [len(steps.signals(job.uuid)) for job in jobs] == [1, 1, 1]
 
 
 def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -> None:

@@ -76,12 +76,13 @@ local check_ties, check_marks, check_owners = (function()
 
   -- What is counted of jobs that are no parents.
   local function check_strays(job)
-    local parents, is_parent = edges_of(job.uuid), {}
+    local parents, ends = edges_of(job.uuid)
     if #parents == MAX_LOOKS then
       return
     end
-    for _, parent in ipairs(parents) do
-      is_parent[parent] = true
+    local is_parent, ended = {}, 0
+    for number, parent in ipairs(parents) do
+      is_parent[parent], ended = true, ended + (ends[number] and 1 or 0)
     end
     local function check(parent)
       if not is_parent[parent] then
@@ -92,8 +93,11 @@ local check_ties, check_marks, check_owners = (function()
         end
       end
     end
-    for _, parent in ipairs(redis.call('HKEYS', key('ends', job.uuid))) do
-      check(parent)
+    if redis.call('HLEN', key('ends', job.uuid)) > ended then
+      local all = redis.call('HGETALL', key('ends', job.uuid))
+      for at = 1, #all, 2 do
+        check(all[at])
+      end
     end
     for _, kind in ipairs({'failed', 'gone'}) do
       for parent in pairs(members_of(kind, job.uuid)) do
