@@ -207,6 +207,38 @@ def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -
     assert left() == []
 
 
+def test_a_uuid_that_is_posted_again_has_nothing_of_a_job_that_is_forgotten(board: JobBoard, hand: Hand) -> None:
+    backend, parents = backend_of(board), [board.post("resize") for _ in range(2)]
+    jobs = [board.post("report", after=parents, if_failed="run"), *(board.post("report") for _ in range(3))]
+    board.trash(parents[0], by="ada")
+    end(board, parents[1])
+    for job in jobs:
+        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
+        backend.steps.save(fence, StepRow(0, "charge", b"1"))
+        backend.steps.signal(job.uuid, "go", b"1")
+        board.consume(job, "alice")
+    for job in jobs:
+        # As if its time were over.
+        hand("DEL", f"done:{job.uuid}")
+        hand("ZADD", "own_keys", 1, job.uuid)
+    first, second, third, fourth = jobs
+    parent = board.post("resize")
+    for job in (first, second):
+        board.post("report", uuid=job.uuid, after=[parent])
+    for job in (third, fourth):
+        board.post("report", uuid=job.uuid)
+    for job in jobs:
+        assert (backend.steps.load(job.uuid, 0, 9), backend.steps.signals(job.uuid)) == ([], [])
+    assert backend.edges.counts([job.uuid for job in jobs]) == [EdgeCounts(open=1)] * 2 + [EdgeCounts()] * 2
+    assert backend.steps.signal(third.uuid, "go", b"2") is SignalOutcome.DONE
+    fence = Fence(fourth.uuid, "alice", board.claim(fourth.uuid, "alice", LONG))
+    assert backend.steps.save(fence, StepRow(0, "pay", b"2")) is Verdict.DONE
+    assert [step.name for step in backend.steps.load(fourth.uuid, 0, 9)] == ["pay"]
+    backend.maintenance.tidy(100)
+    assert [signal.value for signal in backend.steps.signals(third.uuid)] == [b"2"]
+    assert backend.edges.counts([first.uuid]) == [EdgeCounts(open=1)]
+
+
 def test_a_large_family_takes_short_scripts(server: RedisServer, board: JobBoard) -> None:
     """By the server's processor time, on machines of any kind; 5 ms here."""
     root = Posting("root")
