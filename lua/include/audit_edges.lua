@@ -18,8 +18,7 @@ local check_ties, check_marks, check_owners = (function()
   end
 
   -- Look for parents that stand otherwise than the edges say, and of which no mark tells their children.
-  local function check_parents(job)
-    local parents, ends = edges_of(job.uuid)
+  local function check_parents(job, parents, ends)
     local suspects, said = {}, {}
     for number, parent in ipairs(parents) do
       local outcome = ends[number] and ending_in(ends[number], parent)[1] or 'OPEN'
@@ -53,8 +52,7 @@ local check_ties, check_marks, check_owners = (function()
   end
 
   -- Edges of which nobody can read how the parent has ended, or that are not counted as they say.
-  local function check_ends(job)
-    local parents, ends = edges_of(job.uuid)
+  local function check_ends(job, parents, ends)
     local is_listed = {FAILED = members_of('failed', job.uuid), GONE = members_of('gone', job.uuid)}
     for number, parent in ipairs(parents) do
       local ending, is_readable = {'OPEN', '', false, false}, true
@@ -75,8 +73,7 @@ local check_ties, check_marks, check_owners = (function()
   end
 
   -- What is counted of jobs that are no parents.
-  local function check_strays(job)
-    local parents, ends = edges_of(job.uuid)
+  local function check_strays(job, parents, ends)
     if #parents == MAX_LOOKS then
       return
     end
@@ -125,9 +122,10 @@ local check_ties, check_marks, check_owners = (function()
         mark_changed(job)
       end
     end
+    local parents, ends = edges_of(job.uuid)
     if job.has_keys then
-      check_ends(job)
-      check_strays(job)
+      check_ends(job, parents, ends)
+      check_strays(job, parents, ends)
     end
     if not job.has_parents then
       return
@@ -143,7 +141,7 @@ local check_ties, check_marks, check_owners = (function()
         end_graph(job.graph, redis.call('MGET', key('graph', job.graph))[1] or 'GONE')
       end
     end
-    check_parents(job)
+    check_parents(job, parents, ends)
   end
 
   -- Marks that can't be read, or that no timer has.
