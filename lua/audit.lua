@@ -51,10 +51,12 @@ end
 
 -- include: audit_records
 -- include: audit_indexes
+-- include: audit_steps
 
 local PHASES = {
   check_records, check_lanes, check_limits, check_indexes, check_timers, check_keys, check_counter, check_schedules,
   check_due, check_entities, check_book_entries, check_entry_names, check_pauses, check_marks, check_owners,
+  check_steps,
 }
 local phase, cursor = string.match(ARGV[2], '^(%d+) (.*)$')
 phase, cursor = tonumber(phase or 1), cursor or '0'

@@ -33,6 +33,9 @@ local function link()
   if not job.has_parents or job.state ~= 'BLOCKED' and job.state ~= 'DELAYED' then
     return 'STARTED'
   end
+  if not job.has_keys then
+    delete_remains(child)
+  end
   for _, its in ipairs(added) do
     add_edge(job, its)
   end

@@ -5,9 +5,13 @@
 -- Returns: OK, and of each (maybe fewer than asked for) name, moment and result, in msgpack
 -- Changes nothing.
 --
--- include: keys
+-- include: remains
 
 local MAX_BYTES = 1048576
+
+if are_remains(ARGV[1]) then
+  return {'OK', {}}
+end
 
 local first, size = tonumber(ARGV[2]), tonumber(ARGV[3])
 local steps, bytes = {}, 0

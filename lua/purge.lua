@@ -8,6 +8,8 @@
 --
 -- include: items
 
+-- How many parents are left that may forget their children; what is left of others is deleted later.
+local parents_left = 1000
 local said = cmsgpack.unpack(ARGV[2])
 return answer_each(ARGV[1], function(uuid)
   local job = load(uuid)
@@ -25,6 +27,11 @@ return answer_each(ARGV[1], function(uuid)
     end
     if job.has_keys then
       redis.call('DEL', key('steps', uuid), key('signals', uuid))
+      if parents_left > 0 then
+        -- Its children are to be told first.
+        local _, parents = delete_keys(uuid, true)
+        parents_left = parents_left - parents
+      end
       redis.call('ZADD', key('own_keys'), now_text, uuid)
     end
     redis.call('ZREM', key('delayed'), uuid)

@@ -17,16 +17,17 @@ local fence, number = cmsgpack.unpack(ARGV[1]), tonumber(ARGV[2])
 check_fences({fence})
 local job = fenced_job(fence)
 if job then
+  if not job.has_keys then
+    delete_remains(job.uuid)
+    job.has_keys, job.is_tied = true, true
+    keep(job)
+  end
   local steps = key('steps', job.uuid)
   local count = redis.call('RPUSH', steps, cmsgpack.pack(ARGV[3], now, ARGV[4])) - 1
   if count > number then
     -- A repeat, maybe a late one: what came after it stays.
     redis.call('RPOP', steps)
     redis.call('LSET', steps, number, cmsgpack.pack(ARGV[3], now, ARGV[4]))
-  end
-  if not job.has_keys then
-    job.has_keys, job.is_tied = true, true
-    keep(job)
   end
 end
 write_back()

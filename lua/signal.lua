@@ -19,6 +19,9 @@ if newer[uuid] then
   return {'NEWER', uuid}
 end
 local outcome = 'DONE'
+if job and is_live(job) and not job.has_keys then
+  delete_remains(uuid)
+end
 if not job or not is_live(job) then
   outcome = 'MISSING'
 elseif redis.call('HSETNX', key('signals', uuid), name, cmsgpack.pack(now, ARGV[2])) == 0 then

@@ -5,6 +5,6 @@
 -- Returns: OK, and name and moment with value (in msgpack) of each
 -- Changes nothing.
 --
--- include: keys
+-- include: remains
 
-return {'OK', redis.call('HGETALL', key('signals', ARGV[1]))}
+return {'OK', are_remains(ARGV[1]) and {} or redis.call('HGETALL', key('signals', ARGV[1]))}

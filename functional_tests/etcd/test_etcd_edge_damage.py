@@ -171,6 +171,14 @@ def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, data: by
         steps.load(jobs[0].uuid, 0, 9)
     # What follows a gap is no result of what comes before it.
     assert [[step.number for step in steps.load(job.uuid, 0, 9)] for job in jobs[1:]] == [[0], [0, 1, 2]]
+    # Its handler may be past that step.
+    assert board.audit() == []
+    for job in jobs:
+        board.abandon(job, "alice")
+    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[0].uuid, "its step 2 can't be read")]
+    mended(board)
+    assert states_of(board, *jobs) == [JobState.TRASHED, UNCLAIMED, UNCLAIMED]
+    assert board.get(jobs[0].uuid).record.reason == "its step 2 can't be read"
 
 
 @pytest.mark.parametrize("data", BAD)
@@ -183,3 +191,8 @@ def test_a_signal_that_cannot_be_read_is_named(board: JobBoard, data: bytes) -> 
     with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
         steps.signals(jobs[0].uuid)
     assert [len(steps.signals(job.uuid)) for job in jobs[1:]] == [1, 1]
+    assert [found.uuid for found in board.audit()] == [jobs[0].uuid]
+    mended(board)
+    assert steps.signals(jobs[0].uuid) == []
+    board.signal(jobs[0], "go", 2)
+    assert len(steps.signals(jobs[0].uuid)) == 1

@@ -6,12 +6,13 @@ import uuid as uuids
 from collections.abc import Callable
 
 import pytest
+from harnesses.families import end, mended
 from harnesses.fixtures import a_board, a_harness, a_server
 from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import AlreadyPosted, Job, JobBoard, JobState, Posting
+from jobboard import AlreadyPosted, BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
 from jobboard.backends.rows import Fence, NewJob, Verdict
@@ -41,6 +42,14 @@ DAMAGES: dict[str, Callable[[Hand, str, list[Job]], object]] = {
     "an edge says what nobody knows": lambda hand, child, parents: hand(
         "HSET", f"ends:{child}", parents[0].uuid, b"\xa4MADE\xa6resize\xc2\xc2"
     ),
+    "a parent that is done counts as failed": lambda hand, child, parents: hand(
+        "SADD", f"failed:{child}", parents[0].uuid
+    ),
+    "a parent that is open counts as gone": lambda hand, child, parents: hand("SADD", f"gone:{child}", parents[1].uuid),
+    "a job counts as gone that is no parent": lambda hand, child, parents: hand("SADD", f"gone:{child}", GONE),
+    "an edge says of no parent how it has ended": lambda hand, child, parents: hand(
+        "HSET", f"ends:{child}", GONE, b"\xa6FAILED\xa6resize\xc2\xc2"
+    ),
     "a mark has no timer": lambda hand, child, parents: hand(
         "HSET", "marks", parents[0].uuid, b"\x96\xa4DONE\xa6resize\xc2\xc2\xa1z\x01"
     ),
@@ -63,6 +72,30 @@ def test_damaged_edges_are_found_and_mended(board: JobBoard, hand: Hand, damage:
     board.consume(second, "alice", 2)
     assert states_of(board, child) == [JobState.UNCLAIMED]
     assert {parent.uuid: parent.result for parent in child.parents()} == {first.uuid: 1, second.uuid: 2}
+
+
+def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: JobBoard, hand: Hand) -> None:
+    parents = [board.post("resize") for _ in range(3)]
+    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    records = [hand("HGET", "jobs", parent.uuid) for parent in parents]
+    for parent in parents:
+        board.trash(parent, by="ada")
+    # So a jobboard would bring them back that knows nothing of children.
+    for parent, record in zip(parents[:2], records[:2], strict=True):
+        hand("HSET", "jobs", parent.uuid, record)
+    found = board.audit(repair=True)
+    told = {(one.uuid, one.problem) for one in found if one.uuid not in {parent.uuid for parent in parents}}
+    assert told == {
+        (child.uuid, f"it waits for a parent in the trash, which is not there: {back.uuid}") for back in parents[:2]
+    }
+    assert board.audit() == []
+    counts = backend_of(board).edges.counts
+    # One that went on without its parents waits for none of them.
+    assert counts([child.uuid, ran.uuid]) == [EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    end(board, *parents[:2])
+    board.restore(parents[2].uuid)
+    end(board, parents[2])
+    assert states_of(board, child, ran) == [JobState.UNCLAIMED] * 2
 
 
 @pytest.mark.parametrize(
@@ -109,6 +142,47 @@ def test_a_job_that_nothing_holds_back_is_found_and_goes_on(board: JobBoard, han
     assert state == [None if graph else JobState.UNCLAIMED]
 
 
+#: The first is no msgpack, the second has too little; the others are no steps and no signals.
+BAD = [b"\xc1", b"", b"\xa3abc", b"\xa3abc\x01\x02", b"\x01\x02", b"\x01\xa1x\xa1y"]
+
+
+@pytest.mark.parametrize("data", BAD)
+@pytest.mark.parametrize("number", [1, 230])
+def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, hand: Hand, data: bytes, number: int) -> None:
+    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
+    for job in jobs:
+        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
+        for each in range(number + 2):
+            steps.save(fence, StepRow(each, "charge", b"x"))
+    hand("LSET", f"steps:{jobs[1].uuid}", number, data)
+    with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
+        steps.load(jobs[1].uuid, 0, number + 1)
+    # Its handler may be past that step.
+    assert board.audit() == []
+    for job in jobs:
+        board.abandon(job, "alice")
+    reason = f"its step {number + 1} can not be read"
+    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[1].uuid, reason)]
+    mended(board)
+    assert states_of(board, *jobs) == [JobState.UNCLAIMED, JobState.TRASHED, JobState.UNCLAIMED]
+    assert board.get(jobs[1].uuid).record.reason == reason
+
+
+@pytest.mark.parametrize("data", BAD)
+def test_a_signal_that_cannot_be_read_is_named_and_kept_apart(board: JobBoard, hand: Hand, data: bytes) -> None:
+    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
+    for job in jobs:
+        board.signal(job, "go", 1)
+    hand("HSET", f"signals:{jobs[1].uuid}", "go", data)
+    with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
+        steps.signals(jobs[1].uuid)
+    assert [found.uuid for found in board.audit()] == [jobs[1].uuid]
+    mended(board)
+    assert steps.signals(jobs[1].uuid) == []
+    board.signal(jobs[1], "go", 2)
+    assert [len(steps.signals(job.uuid)) for job in jobs] == [1, 1, 1]
+
+
 def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -> None:
     parents = [Posting("resize") for _ in range(3)]
     *_, child = board.post_many([*parents, Posting("report", after=parents)])
@@ -131,6 +205,38 @@ def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -
         hand("ZADD", "own_keys", 1, owner)
     assert board._backend.maintenance.tidy(100) == 4
     assert left() == []
+
+
+def test_a_uuid_that_is_posted_again_has_nothing_of_a_job_that_is_forgotten(board: JobBoard, hand: Hand) -> None:
+    backend, parents = backend_of(board), [board.post("resize") for _ in range(2)]
+    jobs = [board.post("report", after=parents, if_failed="run"), *(board.post("report") for _ in range(3))]
+    board.trash(parents[0], by="ada")
+    end(board, parents[1])
+    for job in jobs:
+        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
+        backend.steps.save(fence, StepRow(0, "charge", b"1"))
+        backend.steps.signal(job.uuid, "go", b"1")
+        board.consume(job, "alice")
+    for job in jobs:
+        # As if its time were over.
+        hand("DEL", f"done:{job.uuid}")
+        hand("ZADD", "own_keys", 1, job.uuid)
+    first, second, third, fourth = jobs
+    parent = board.post("resize")
+    for job in (first, second):
+        board.post("report", uuid=job.uuid, after=[parent])
+    for job in (third, fourth):
+        board.post("report", uuid=job.uuid)
+    for job in jobs:
+        assert (backend.steps.load(job.uuid, 0, 9), backend.steps.signals(job.uuid)) == ([], [])
+    assert backend.edges.counts([job.uuid for job in jobs]) == [EdgeCounts(open=1)] * 2 + [EdgeCounts()] * 2
+    assert backend.steps.signal(third.uuid, "go", b"2") is SignalOutcome.DONE
+    fence = Fence(fourth.uuid, "alice", board.claim(fourth.uuid, "alice", LONG))
+    assert backend.steps.save(fence, StepRow(0, "pay", b"2")) is Verdict.DONE
+    assert [step.name for step in backend.steps.load(fourth.uuid, 0, 9)] == ["pay"]
+    backend.maintenance.tidy(100)
+    assert [signal.value for signal in backend.steps.signals(third.uuid)] == [b"2"]
+    assert backend.edges.counts([first.uuid]) == [EdgeCounts(open=1)]
 
 
 def test_a_large_family_takes_short_scripts(server: RedisServer, board: JobBoard) -> None:

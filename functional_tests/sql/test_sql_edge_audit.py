@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgpack
+from harnesses.families import end
 from harnesses.fixtures import a_board
 from harnesses.sql_clients import backend_of, claimed, consume, post, post_after, state_of
 from sqlalchemy import text
@@ -57,6 +58,27 @@ def test_a_job_whose_parents_have_ended_unseen(board: JobBoard) -> None:
         JobState.UNCLAIMED,
         JobState.BLOCKED,
     ]
+
+
+def test_a_parent_that_came_back_without_a_word(board: JobBoard) -> None:
+    parents = [board.post("resize") for _ in range(3)]
+    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    for parent in parents:
+        board.trash(parent, by="ada")
+    # So a jobboard would bring them back that knows nothing of children.
+    live = "(SELECT * FROM (SELECT state FROM jobboard_jobs WHERE uuid = :child) AS other)"
+    for parent in parents[:2]:
+        run(board, f"UPDATE jobboard_jobs SET state = {live} WHERE uuid = :uuid", uuid=parent.uuid, child=ran.uuid)
+    found = {(child.uuid, f"it waits for job {back.uuid} in the trash, which is not there") for back in parents[:2]}
+    assert set(problems_of(board)) == set(problems_of(board, repair=True)) == found
+    assert board.audit() == []
+    edges = backend_of(board).edges
+    assert edges.counts([child.uuid, ran.uuid]) == [EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    end(board, *parents[:2])
+    board.restore(parents[2].uuid)
+    end(board, parents[2])
+    assert [job.state for job in (child, ran)] == [JobState.UNCLAIMED] * 2
+    assert board.audit() == []
 
 
 def test_jobs_of_which_nobody_can_read_what_they_wait_for(board: JobBoard) -> None:

@@ -207,3 +207,27 @@ def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, operator
     with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
         steps.load(jobs[0].uuid, 0, 9)
     assert [len(steps.load(job.uuid, 0, 9)) for job in jobs[1:]] == [3, 3]
+    # Its handler may be past that step.
+    assert board.audit() == []
+    for job in jobs:
+        board.abandon(job, "alice")
+    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[0].uuid, "its step 2 can't be read")]
+    mended(board)
+    assert states_of(board, *jobs) == [JobState.TRASHED, UNCLAIMED, UNCLAIMED]
+    assert board.get(jobs[0].uuid).record.reason == "its step 2 can't be read"
+
+
+@pytest.mark.parametrize("data", BAD)
+def test_a_signal_that_cannot_be_read_is_named_and_deleted(board: JobBoard, operator: KazooClient, data: bytes) -> None:
+    steps = client_of(board).backend.steps
+    jobs = [board.post("order") for _ in range(3)]
+    for job in jobs:
+        board.signal(job, "go", 1)
+    operator.set(layout_of(board).signal(jobs[0].uuid, "go"), data)
+    with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
+        steps.signals(jobs[0].uuid)
+    assert [len(steps.signals(job.uuid)) for job in jobs[1:]] == [1, 1]
+    named_and_mended(board, jobs[0].uuid)
+    assert steps.signals(jobs[0].uuid) == []
+    board.signal(jobs[0], "go", 2)
+    assert len(steps.signals(jobs[0].uuid)) == 1

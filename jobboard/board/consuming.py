@@ -225,11 +225,11 @@ class Consuming:
         fence = self._fence(job, who, token)
         data = None if result is None else self._client.encode("result", result)
         backend = self._client.within(connection)
-        posts, seal = self._postings.following(post, backend)
-        end = Consumption(fence, data, self._client.retention, posts, seal)
+        following = self._postings.following(post, backend)
+        end = following.of(Consumption(fence, data, self._client.retention))
         self._ending(who, [fence])
-        verdict, repeated = yield ItemRequest(backend.jobs.consume, end, fence.uuid, 0 if data is None else len(data))
-        self._postings.check_followed(verdict, posts, seal, backend)
+        verdict, repeated = yield ItemRequest(following.primitive, end, fence.uuid, 0 if data is None else len(data))
+        following.check(verdict)
         self._ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.

@@ -30,8 +30,8 @@ def trash_with(
     :raises ClaimLost: the claim does not hold.
     """
     fence = board._fence_of(job, who, None)
-    following, _ = board._postings.following(posts, board._backend)
-    end = Trashing(job.uuid, fence, reason, error, by=who, posts=following)
+    following = board._postings.following(posts, board._backend)
+    end = Trashing(job.uuid, fence, reason, error, by=who, posts=following.posts)
     board._ending(who, [fence])
     (answer,), repeated = board._client.call_until_certain(board._backend.jobs.trash, [end])
     board._ended(fence, answer, repeated, JobState.TRASHED)

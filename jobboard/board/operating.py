@@ -20,6 +20,7 @@ from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.board.limits import Limits
 from jobboard.client import BackendClient
+from jobboard.client.waiting_cycles import WaitingCycles, shown
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
 from jobboard.participants import Entity
@@ -237,12 +238,18 @@ class Operating:
         return sorted(self._client.call(self._backend.maintenance.pauses), key=lambda pause: pause.name or "")
 
     def audit(self, *, repair: bool = False) -> list[AuditFinding]:
-        """Find records that contradict each other.
+        """Find records that contradict each other, and jobs that wait for each other.
 
-        :param repair: also mend them, each atomically.
+        :param repair: also mend them, each atomically. Of jobs that wait for each other, somebody has to cancel one.
         :returns: one finding for each; [] if all is well.
         """
-        return self._client.call(self._backend.maintenance.audit, bool(repair))
+        found = self._client.call(self._backend.maintenance.audit, bool(repair))
+        return [*found, *self._cycles()] if self._backend.capabilities.edges else found
+
+    def _cycles(self) -> Iterator[AuditFinding]:
+        for cycle in WaitingCycles(self._client).all():
+            problem = f"it waits for itself: each of these jobs waits for the one before it: {shown(cycle)}"
+            yield AuditFinding(cycle[0], problem)
 
     def register_entity(self, entity: Entity) -> None:
         """Show a participant as alive for the seconds of its ``ttl``; register it again to stay. Idempotent.

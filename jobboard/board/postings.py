@@ -12,11 +12,11 @@ from typing import Any
 from jobboard import telemetry
 from jobboard.backends import follow_ups
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import ClaimAnswer, IfExists, IfFailed, NewJob, Refused, Ties, Verdict, verdict_of
+from jobboard.backends.rows import IfExists, IfFailed, NewJob, Ties
 from jobboard.board import graphs
-from jobboard.board.posting_errors import error_of_posting, error_of_refusal
+from jobboard.board.following import Following
 from jobboard.client import BackendClient
-from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
+from jobboard.client.graphs import Graph
 from jobboard.errors import InvalidPosting, NotSupported
 from jobboard.job import Posting
 from jobboard.limit import check_lane
@@ -145,33 +145,17 @@ class Postings:
                 new_jobs[at] = self.with_flow(new_jobs[at][0], *flow[2:]), new_jobs[at][1]
         return graphs.graph_of(batch, [new for new, _ in new_jobs]) if is_graph else None
 
-    def following(self, postings: Iterable[Posting], backend: Backend) -> tuple[tuple[NewJob, ...], str | None]:
-        """Return what a claim's end posts in its step; if a step can't take it, the graph that the end seals.
-
-        All of that graph is posted already, and waits for that.
-        """
+    def following(self, postings: Iterable[Posting], backend: Backend) -> Following:
+        """Return what the end of a claim posts."""
         batch = check_postings(postings)
         if not batch:
-            return (), None
+            return Following(self._client.call, backend)
         for posting in batch:
             if isinstance(posting.book, LogBook) and posting.book.version is None:
                 raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
         new_jobs = [self.new_job(*fields_of(posting)) for posting in batch]
         graph = self.graph_of(batch, new_jobs) or Graph(new_uuid(), [new for new, _ in new_jobs])
-        if graph.fits(backend):
-            return tuple(graph.jobs), None
-        try:
-            GraphPoster(self._client.call, backend).stage(graph)
-        except GraphRefused as refused:
-            raise error_of_posting(refused.new, refused.answer) from None
-        return (), graph.id
-
-    def check_followed(self, answer: ClaimAnswer, posts: Sequence[NewJob], seal: str | None, backend: Backend) -> None:
-        """Give up the graph of a claim's end that was not made; raise why, if what was to follow is refused."""
-        if seal is not None and verdict_of(answer) not in (Verdict.DONE, Verdict.REPEATED):
-            GraphPoster(self._client.call, backend).drop(seal)
-        if isinstance(answer, Refused):
-            raise error_of_refusal(posts, answer)
+        return Following(self._client.call, backend, graph)
 
 
 def check_follow_up(what: str, posting: object) -> None:

@@ -12,13 +12,17 @@ from jobboard.errors import InvalidPosting
 
 #: How many jobs that wait for parents are looked at, and how many edges one request reads.
 _MAX_LOOKED, _PAGE = 1000, 500
+#: Of how many jobs one request counts the parents.
+_MAX_COUNTED = 100
 
 #: How a parent stands that may wait for others still.
 _NOT_OVER = (Outcome.OPEN, Outcome.FAILED)
 
 
 class CycleSearch:
-    """Goes up from the parents of a graph's jobs. What other clients link at the same moment it does not see.
+    """Goes up from the parents of a graph's jobs, before it is posted, and once more when all of its edges are there.
+
+    So of two clients that link at the same moment, the one that looks later sees what both have linked.
 
     :param call: sends a request until its answer is certain.
     """
@@ -34,7 +38,25 @@ class CycleSearch:
         :param before: (child, parent) for each job on the board that is to wait for one of them.
         :raises InvalidPosting: there is one, or there are too many jobs to be sure.
         """
-        own = {new.uuid: new.parents for new in jobs}
+        self._check({new.uuid: new.parents for new in jobs}, before)
+
+    def check_again(self, jobs: Sequence[NewJob], before: Sequence[tuple[str, str]]) -> None:
+        """Check it of jobs that are posted by now, and may wait for more than they were posted with.
+
+        One request more for each hundred of them.
+
+        :raises InvalidPosting: as by :meth:`check`.
+        """
+        own: dict[str, Collection[str]] = {new.uuid: new.parents for new in jobs}
+        uuids = list(own)
+        for at in range(0, len(uuids), _MAX_COUNTED):
+            some = uuids[at : at + _MAX_COUNTED]
+            for uuid, counts in zip(some, self._call(self._backend.edges.counts, some), strict=True):
+                if counts.open + counts.done + counts.failed + counts.gone > len(own[uuid]):
+                    own[uuid] = list(self._parents_of(uuid))
+        self._check(own, before)
+
+    def _check(self, own: Mapping[str, Collection[str]], before: Sequence[tuple[str, str]]) -> None:
         parents: dict[str, list[str]] = {}
         for child, parent in before:
             parents.setdefault(child, []).append(parent)

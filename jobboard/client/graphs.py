@@ -93,6 +93,8 @@ class GraphPoster:
             answers = [answer for part in self._parts(graph) for answer in self._stage_part(*part)]
             for child, parent in graph.before:
                 self._link(child, [parent])
+            if graph.before:
+                CycleSearch(self._call, self._backend).check_again(graph.jobs, graph.before)
         except (GraphRefused, JobBoardError):
             self.drop(graph.id)
             raise

@@ -43,7 +43,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``parent_failed``, ``parents``, ``graph``,
+    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``parent_failed``, ``parents``, ``cycle``, ``graph``,
     ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``,
     ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
     """

@@ -10,6 +10,7 @@ from uuid import UUID
 from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.board import client_of
+from jobboard.client.waiting_cycles import WaitingCycles, shown
 from jobboard.operate.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
@@ -29,8 +30,8 @@ _MAX_EDGES, _PAGE = 10_000, 100
 def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     """Yield why a job waits for others, or for a signal: a kind, and a sentence; nothing if it does not.
 
-    Kinds: ``parent_failed``, ``parents``, ``graph``, ``signal``. Three requests, and one for each 100 parents that
-    have ended well; 103 at most.
+    Kinds: ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``. Three requests, and one for each 100
+    parents that have ended well, 103 at most; and those that look for a cycle, if it has children.
     """
     if row.ties is None:
         return
@@ -62,8 +63,18 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
         texts += [f"and {counts.open - len(texts):,} more"] if counts.open > len(texts) > 0 else []
         which = f": {', '.join(texts)}" if texts else ""
         yield "parents", f"It waits for {counts.open:,} of its parents (done: {fan_in}){which}."
+        yield from _why_cycle(board, row)
     elif not counts.failed:
         yield "graph", _incomplete(counts)
+
+
+def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+    if row.ties is not None and row.ties.has_children and (cycle := WaitingCycles(client_of(board)).of(row.uuid)):
+        yield (
+            "cycle",
+            f"It waits for itself: each of these jobs waits for the one before it: {shown(cycle)}. Cancel one of them, "
+            f"for instance with: jobboard cancel {cycle[-1]}",
+        )
 
 
 def _incomplete(counts: EdgeCounts) -> str:

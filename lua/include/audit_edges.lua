@@ -11,43 +11,94 @@ local check_ties, check_marks, check_owners = (function()
     relatives.is_awaited = true
   end
 
-  -- Look for an OPEN parent that has ended, and of which no mark tells its children.
-  local function check_open_parents(job)
-    local parents = redis.call('ZRANGE', key('parents', job.uuid), 0, MAX_LOOKS - 1)
-    local ends = #parents > 0 and redis.call('HMGET', key('ends', job.uuid), unpack(parents)) or {}
-    local open = {}
+  -- The first parents of a job, and what its edges say of how they have ended.
+  local function edges_of(uuid)
+    local parents = redis.call('ZRANGE', key('parents', uuid), 0, MAX_LOOKS - 1)
+    return parents, #parents > 0 and redis.call('HMGET', key('ends', uuid), unpack(parents)) or {}
+  end
+
+  -- Look for parents that stand otherwise than the edges say, and of which no mark tells their children.
+  local function check_parents(job, parents, ends)
+    local suspects, said = {}, {}
     for number, parent in ipairs(parents) do
-      open[#open + 1] = not ends[number] and parent or nil
+      local outcome = ends[number] and ending_in(ends[number], parent)[1] or 'OPEN'
+      if outcome == 'OPEN' or outcome == 'FAILED' then
+        suspects[#suspects + 1], said[parent] = parent, outcome
+      end
     end
-    local records = #open > 0 and redis.call('HMGET', key('jobs'), unpack(open)) or {}
-    for number, parent in ipairs(open) do
-      local its = not records[number] or load(parent)
-      local has_ended = its == true or its and not is_live(its)
-      if has_ended and not mark_of(parent) then
-        report(job.uuid, 'it waits for a parent that has ended: ' .. parent)
+    fetch(suspects)
+    fetch_finished(suspects)
+    for _, parent in ipairs(suspects) do
+      local its = jobs[parent]
+      local standing = its and outcome_of(its) or {'GONE', '', false, false}
+      -- One that can't be read is told once it is in the trash.
+      local is_known = its and not newer[parent] or redis.call('HEXISTS', key('jobs'), parent) == 0
+      if is_known and standing[1] ~= said[parent] and not mark_of(parent) then
+        report(job.uuid, said[parent] == 'OPEN' and 'it waits for a parent that has ended: ' .. parent
+          or 'it waits for a parent in the trash, which is not there: ' .. parent)
         if repair then
-          its = load_any(parent)
-          local outcome, name, result, is_cut = unpack(its and outcome_of(its) or {'GONE', '', false, false})
-          write_mark(parent, {outcome, name, result, is_cut, '', now})
+          write_mark(parent, {standing[1], standing[2], standing[3], standing[4], '', now})
         end
       end
     end
   end
 
-  -- Edges of which nobody can read how the parent has ended.
-  local function check_ends(job)
-    local parents = redis.call('ZRANGE', key('parents', job.uuid), 0, MAX_LOOKS - 1)
-    local ends = #parents > 0 and redis.call('HMGET', key('ends', job.uuid), unpack(parents)) or {}
+  local function members_of(kind, uuid)
+    local is_member = {}
+    for _, parent in ipairs(redis.call('SMEMBERS', key(kind, uuid))) do
+      is_member[parent] = true
+    end
+    return is_member
+  end
+
+  -- Edges of which nobody can read how the parent has ended, or that are not counted as they say.
+  local function check_ends(job, parents, ends)
+    local is_listed = {FAILED = members_of('failed', job.uuid), GONE = members_of('gone', job.uuid)}
     for number, parent in ipairs(parents) do
-      local ending, is_readable = nil, true
+      local ending, is_readable = {'OPEN', '', false, false}, true
       if ends[number] then
         ending, is_readable = ending_in(ends[number], parent)
       end
       if not is_readable then
         report(job.uuid, 'how its parent has ended can not be read: ' .. parent)
+      elseif (is_listed.FAILED[parent] or false) ~= (ending[1] == 'FAILED')
+        or (is_listed.GONE[parent] or false) ~= (ending[1] == 'GONE') then
+        is_readable = false
+        report(job.uuid, 'its parent is not counted as it has ended: ' .. parent)
+      end
+      if not is_readable and repair then
+        write_end(job.uuid, parent, ending)
+      end
+    end
+  end
+
+  -- What is counted of jobs that are no parents.
+  local function check_strays(job, parents, ends)
+    if #parents == MAX_LOOKS then
+      return
+    end
+    local is_parent, ended = {}, 0
+    for number, parent in ipairs(parents) do
+      is_parent[parent], ended = true, ended + (ends[number] and 1 or 0)
+    end
+    local function check(parent)
+      if not is_parent[parent] then
+        is_parent[parent] = true
+        report(job.uuid, 'a job counts as its parent that is none: ' .. parent)
         if repair then
-          write_end(job.uuid, parent, ending)
+          write_end(job.uuid, parent, {'OPEN'})
         end
+      end
+    end
+    if redis.call('HLEN', key('ends', job.uuid)) > ended then
+      local all = redis.call('HGETALL', key('ends', job.uuid))
+      for at = 1, #all, 2 do
+        check(all[at])
+      end
+    end
+    for _, kind in ipairs({'failed', 'gone'}) do
+      for parent in pairs(members_of(kind, job.uuid)) do
+        check(parent)
       end
     end
   end
@@ -71,8 +122,10 @@ local check_ties, check_marks, check_owners = (function()
         mark_changed(job)
       end
     end
+    local parents, ends = edges_of(job.uuid)
     if job.has_keys then
-      check_ends(job)
+      check_ends(job, parents, ends)
+      check_strays(job, parents, ends)
     end
     if not job.has_parents then
       return
@@ -88,7 +141,7 @@ local check_ties, check_marks, check_owners = (function()
         end_graph(job.graph, redis.call('MGET', key('graph', job.graph))[1] or 'GONE')
       end
     end
-    check_open_parents(job)
+    check_parents(job, parents, ends)
   end
 
   -- Marks that can't be read, or that no timer has.

@@ -92,6 +92,9 @@ local function add_edge(child, parent)
     owners[#owners + 1] = decimal(parent.retained + RETRY_WINDOW)
     owners[#owners + 1] = parent.uuid
   elseif not (parent.has_children and parent.has_keys) then
+    if not parent.has_keys then
+      delete_remains(parent.uuid)
+    end
     parent.has_children, parent.has_keys, parent.is_tied = true, true, true
     keep(parent)
   end

@@ -1,4 +1,5 @@
 -- include: board
+-- include: own_keys
 -- include: post_plainly
 -- The plain case of a part of a graph: new jobs of one name that wait for nothing but the graph, whose mark says when
 -- it is given up. What it writes and what posting.lua writes must be changed together.
@@ -86,6 +87,7 @@ local function post_staged(postings)
     children[at - 1], children[at] = '0', uuid
     codes[index] = -sequence
     if are_parents[index] then
+      delete_remains(uuid)
       owners[#owners + 1], owners[#owners + 2] = '+inf', uuid
     end
   end

@@ -256,6 +256,9 @@ local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
       local ties = ties_in(items[index])
       if outcome == 'POSTED' then
         record_event(job, 'POSTED')
+        if job.has_keys then
+          delete_remains(job.uuid)
+        end
         if ties then
           keep_key(job, ties)
           if job.has_parents then

@@ -123,11 +123,12 @@ local function fetch_finished(uuids)
   local values = redis.call('MGET', unpack(keys))
   for index, uuid in ipairs(missing) do
     if values[index] then
-      local readable, record, history, posting, checkpoint, progress, result = pcall(cmsgpack.unpack, values[index])
+      local readable, record, history, posting, checkpoint, progress, result, is_cut = pcall(
+        cmsgpack.unpack, values[index])
       if readable and is_text(record) and is_text(history) and is_text(posting)
         and is_text(checkpoint or '') and is_text(progress or '') and is_text(result or '') then
         jobs[uuid] = decode(uuid, record, history)
-        finished[uuid] = {posting, checkpoint, progress, result}
+        finished[uuid] = {posting, checkpoint, progress, result, is_cut}
       end
     end
   end

@@ -87,8 +87,9 @@ local function outcome_of(job)
   elseif job.cancel and not job.owner then
     return {'GONE', job.name, false, false}
   end
-  local result = results[job.uuid] or finished[job.uuid] and finished[job.uuid][4] or false
-  local is_cut = result and #result > MAX_EDGE_RESULT or false
+  local archived = finished[job.uuid] or {}
+  local result = results[job.uuid] or archived[4] or false
+  local is_cut = result and #result > MAX_EDGE_RESULT or archived[5] or false
   return {'DONE', job.name, not is_cut and result, is_cut}
 end
 

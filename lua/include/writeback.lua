@@ -51,9 +51,11 @@ local function archive(uuids, adds, lost)
   for index, uuid in ipairs(uuids) do
     local job = jobs[uuid]
     local posting, checkpoint, progress, result = postings[index] or '', false, false, results[uuid] or false
+    local is_cut
     if is_hidden(job) then
       -- Only a repeated request can still ask how it ended; and a job that is posted soon may be its child.
-      posting, result = '', result and #result <= MAX_EDGE_RESULT and result
+      is_cut = result and #result > MAX_EDGE_RESULT or nil
+      posting, result = '', not is_cut and result
     end
     if job.checkpoint then
       checkpoint = not is_hidden(job) and redis.call('HGET', key('checkpoints'), uuid)
@@ -63,8 +65,8 @@ local function archive(uuids, adds, lost)
       progress = not is_hidden(job) and redis.call('HGET', key('progress'), uuid)
       table.insert(list_in(lost, key('progress')), uuid)
     end
-    finished[uuid] = {posting, checkpoint, progress, result}
-    local value = cmsgpack.pack(packed[uuid], histories[uuid], posting, checkpoint, progress, result)
+    finished[uuid] = {posting, checkpoint, progress, result, is_cut}
+    local value = cmsgpack.pack(packed[uuid], histories[uuid], unpack(finished[uuid]))
     redis.call('SET', key('done', uuid), value, 'PXAT', expiry_of(job.retained + RETRY_WINDOW))
     if not is_hidden(job) then
       table.insert(list_in(list_in(groups, decimal(job.retained)), job.name), member_of(uuid, job.sequence))

@@ -15,6 +15,7 @@ from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
 from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.snapshots import Snapshot
+from jobboard.backends.etcd.step_audit import StepAudit
 from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, delete, get, modified_at, put
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import count_problems, lanes_of
@@ -28,14 +29,20 @@ class Audit:
     """Compares the keys of a board with those that its records ask for, all at one revision."""
 
     def __init__(
-        self, connection: Connection, reader: JobReader, expiry: Expiry, limits: Limits, edges: EdgeAudit
+        self,
+        connection: Connection,
+        reader: JobReader,
+        expiry: Expiry,
+        limits: Limits,
+        edges: EdgeAudit,
+        steps: StepAudit,
     ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader = reader
         self._expiry = expiry
         self._limits = limits
-        self._edges = edges
+        self._edges, self._steps = edges, steps
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         self._expiry.read_board([])
@@ -63,6 +70,7 @@ class Audit:
                 findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
         return [
             *findings,
+            *self._steps.audit(snapshot, jobs, repair),
             *self._unreadable_limits(repair),
             *self._lanes(jobs, newer_lanes, repair),
             *self._books(repair),

@@ -36,6 +36,7 @@ from jobboard.backends.etcd.reading import Reading
 from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.schedules import Schedules
+from jobboard.backends.etcd.step_audit import StepAudit
 from jobboard.backends.etcd.steps import Steps
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
@@ -91,8 +92,6 @@ class EtcdBackend(Backend):
         self._queue = ReadyQueue(connection, reader, expiry)
         self.entities = participants = Participants(connection)
         self.limits = limits = Limits(connection, reader, expiry, writer, rules)
-        edge_audit = EdgeAudit(connection, writer, batches, resolver)
-        audit = Audit(connection, reader, expiry, limits, edge_audit)
         posting = Posting(connection, batches, expiry)
         arrivals = Arrivals()
         exchanges = Exchanges(connection, self._queue, lanes, rules, writer)
@@ -107,6 +106,8 @@ class EtcdBackend(Backend):
         self.edges = EdgeStore(connection, expiry, writer, batches, resolver)
         self.steps = Steps(connection, expiry, writer, change)
         self.schedules = Schedules(connection, posting, batches)
+        edge_audit = EdgeAudit(connection, writer, batches, resolver)
+        audit = Audit(connection, reader, expiry, limits, edge_audit, StepAudit(connection, change))
         self.maintenance = Maintenance(connection, participants, audit, limits, leftovers)
         self.books = Books(connection, change)
         self._subscriptions = Subscriptions(connection, self._worker, self._queue, self._lost_leases, arrivals)

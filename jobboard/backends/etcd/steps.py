@@ -57,9 +57,11 @@ class Steps(StepStore):
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         keys = self._keys
         found = self._of_job(uuid, scan(keys.step(uuid, first), after(keys.steps_of(uuid)), size))
-        steps = [_step_of(uuid, kv) for kv in found]
+        steps = [step_in(kv) for kv in found]
+        if None in steps:
+            raise BoardUnavailable(f"a step of job {uuid} can't be decoded")
         # What follows a gap is no result of the step before it.
-        return [step for number, step in enumerate(steps, first) if step.number == number]
+        return [step for number, step in enumerate(steps, first) if step is not None and step.number == number]
 
     def _of_job(self, uuid: str, op: Op) -> list[KeyValue]:
         """Read something of a job; a sweep may not have deleted yet what one left that is forgotten."""
@@ -86,20 +88,25 @@ class Steps(StepStore):
 
     def signals(self, uuid: str) -> list[SignalRow]:
         found = self._of_job(uuid, scan_prefix(self._keys.signals_of(uuid)))
-        return [_signal_of(uuid, kv) for kv in found]
+        signals = [signal_in(kv) for kv in found]
+        if None in signals:
+            raise BoardUnavailable(f"a signal of job {uuid} can't be decoded")
+        return [signal for signal in signals if signal is not None]
 
 
-def _step_of(uuid: str, kv: KeyValue) -> StepRow:
+def step_in(kv: KeyValue) -> StepRow | None:
+    """Return a stored step; None if it can't be read."""
     try:
         (name, result, at), _ = items_of(kv.value, (TEXT, BYTES, NUMBER))
         return StepRow(int(kv.last_part), name, result, at)
     except ValueError:
-        raise BoardUnavailable(f"a step of job {uuid} can't be decoded") from None
+        return None
 
 
-def _signal_of(uuid: str, kv: KeyValue) -> SignalRow:
+def signal_in(kv: KeyValue) -> SignalRow | None:
+    """Return a stored signal; None if it can't be read."""
     try:
         (value, at, _), _ = items_of(kv.value, (BYTES, NUMBER, TEXT_OR_NONE))
     except ValueError:
-        raise BoardUnavailable(f"a signal of job {uuid} can't be decoded") from None
+        return None
     return SignalRow(decoded(kv.last_part), value, at)

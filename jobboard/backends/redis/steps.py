@@ -12,6 +12,7 @@ from jobboard.backends.redis.codec import fence_parts, pack, text_of
 from jobboard.backends.redis.ends import claim_answer
 from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.step_store import StepStore
+from jobboard.errors import BoardUnavailable
 
 _SIGNAL_OUTCOMES = {outcome.name.encode(): outcome for outcome in SignalOutcome}
 
@@ -27,9 +28,13 @@ class Steps(StepStore):
         return claim_answer(self._client.change("save_step", *parts)[1])
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
-        found = map(_values, self._client.read("load_steps", uuid, str(first), str(size))[1])
+        found = self._client.read("load_steps", uuid, str(first), str(size))[1]
+        try:
+            rows = [_values(packed, bytes, int, bytes) for packed in found]
+        except ValueError:
+            raise BoardUnavailable(f"a step of job {uuid} can't be decoded") from None
         return [
-            StepRow(number, text_of(name), result, at / 1e6) for number, (name, at, result) in enumerate(found, first)
+            StepRow(number, text_of(name), result, at / 1e6) for number, (name, at, result) in enumerate(rows, first)
         ]
 
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
@@ -37,13 +42,18 @@ class Steps(StepStore):
 
     def signals(self, uuid: str) -> list[SignalRow]:
         pairs = self._client.read("signals", uuid)[1]
-        return [
-            SignalRow(text_of(name), value, at / 1e6)
-            for name, (at, value) in zip(pairs[::2], map(_values, pairs[1::2]), strict=True)
-        ]
+        try:
+            rows = [_values(packed, int, bytes) for packed in pairs[1::2]]
+        except ValueError:
+            raise BoardUnavailable(f"a signal of job {uuid} can't be decoded") from None
+        return [SignalRow(text_of(name), value, at / 1e6) for name, (at, value) in zip(pairs[::2], rows, strict=True)]
 
 
-def _values(packed: bytes) -> list[Any]:
+def _values(packed: bytes, *kinds: type) -> list[Any]:
+    """Return what a step or a signal has; raises ``ValueError`` if it is damaged."""
     unpacker = msgpack.Unpacker(raw=True, max_buffer_size=0)
     unpacker.feed(packed)
-    return list(unpacker)
+    values = list(unpacker)
+    if [type(value) for value in values] != list(kinds):
+        raise ValueError("it has other parts")
+    return values

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import delete, exists, func, not_, select
 
@@ -14,7 +15,7 @@ from jobboard.backends.findings import AuditFinding
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.backends.sql import edge_statements, marks, new_edges
-from jobboard.backends.sql.job_conditions import COMPLETE
+from jobboard.backends.sql.job_conditions import COMPLETE, TRASHED
 from jobboard.backends.sql.new_edges import standing_of
 from jobboard.backends.sql.resolving import work_off
 from jobboard.backends.sql.rows import columns_of, job_of
@@ -33,26 +34,38 @@ _of_no_job = (edges.c.board == p("board")) & not_(
 ORPHANED_EDGES = Statement(select(func.count()).select_from(edges).where(_of_no_job))
 DROP_ORPHANED_EDGES = Statement(delete(edges).where(_of_no_job))
 
-_is_live = exists().where(jobs.c.board == edges.c.board, jobs.c.uuid == edges.c.parent, jobs.c.state < COMPLETE)
+_of_parent = (jobs.c.board == edges.c.board) & (jobs.c.uuid == edges.c.parent)
+_is_live = exists().where(_of_parent, jobs.c.state < COMPLETE)
+_is_in_trash = exists().where(_of_parent, jobs.c.state == TRASHED)
 _has_mark = exists().where(marked.c.board == edges.c.board, marked.c.parent == edges.c.parent)
-#: Edges that say that a parent has not ended which is not on the board, and whose end is not told later either.
-STALE = Statement(
-    select(edges.c.child, edges.c.parent).where(
-        edges.c.board == p("board"),
-        edges.c.outcome == OUTCOME_CODES[Outcome.OPEN],
-        not_(_is_live.correlate(edges)),
-        not_(_has_mark.correlate(edges)),
+
+
+def _untold(outcome: Outcome, still: Any) -> Statement:
+    """Find edges that say something of a parent which is not so any more, and which nobody tells them later either."""
+    return Statement(
+        select(edges.c.child, edges.c.parent).where(
+            edges.c.board == p("board"),
+            edges.c.outcome == OUTCOME_CODES[outcome],
+            not_(still.correlate(edges)),
+            not_(_has_mark.correlate(edges)),
+        )
     )
-)
+
+
+#: That it has not ended, which is not on the board; and that it is in the trash, which is not there.
+STALE, BACK = _untold(Outcome.OPEN, _is_live), _untold(Outcome.FAILED, _is_in_trash)
 
 
 def audit_edges(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find jobs that would wait for parents for ever, and mend them if told to."""
     stale, tied = transaction.rows(STALE), list(map(job_of, transaction.rows(TIED)))
-    free = _held_back_by_nothing(transaction, tied)
+    waiting = {job.uuid: job for job in tied if job.ties is not None and job.ties.has_parents}
+    # One that went on without its parents waits for none of them.
+    back = [(child, parent) for child, parent in transaction.rows(BACK) if child in waiting]
+    free = _held_back_by_nothing(transaction, waiting.values())
     idle = [job for job in tied if _waits_for_nothing(job)]
     if repair:
-        _tell_ends(transaction, sorted({parent for _, parent in stale}))
+        _tell(transaction, sorted({parent for _, parent in (*stale, *back)}))
         # What they waited for can't be read, but their parents are known by their edges.
         idle_again = [replace(job, ties=replace(job.ties or Ties(), has_parents=True)) for job in idle]
         transaction.run_many(edge_statements.SET_TIES, [columns_of(job) for job in idle_again])
@@ -60,6 +73,10 @@ def audit_edges(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     return [
         *(AuditFinding(job.uuid, "it is blocked, but waits for nothing", repair) for job in idle),
         *(AuditFinding(child, f"it waits for job {parent}, which has ended", repair) for child, parent in stale),
+        *(
+            AuditFinding(child, f"it waits for job {parent} in the trash, which is not there", repair)
+            for child, parent in back
+        ),
         *(AuditFinding(uuid, "it waits for parents, none of which holds it back", repair) for uuid in free),
     ]
 
@@ -68,20 +85,19 @@ def _waits_for_nothing(job: JobRow) -> bool:
     return job.state is JobState.BLOCKED and job.ties is not None and job.ties.lane is None and not job.ties.is_waiting
 
 
-def _held_back_by_nothing(transaction: Transaction, found: Iterable[JobRow]) -> list[str]:
-    waiting = [job for job in found if job.ties is not None and job.ties.has_parents]
+def _held_back_by_nothing(transaction: Transaction, waiting: Collection[JobRow]) -> list[str]:
     standing = standing_of(transaction, waiting) if waiting else {}
     return [job.uuid for job in waiting if settle(copy(job), standing[job.uuid], transaction.now) is not None]
 
 
-def _tell_ends(transaction: Transaction, parents: Sequence[str]) -> None:
-    """Let edges say how their parents have ended; one that is gone can't come back."""
+def _tell(transaction: Transaction, parents: Sequence[str]) -> None:
+    """Let edges say how their parents stand; one that is gone can't come back."""
     found = new_edges.lock(transaction, parents)
-    marks.write(transaction, [_end_of(parent, found.get(parent)) for parent in parents])
+    marks.write(transaction, [_mark_of(parent, found.get(parent)) for parent in parents])
     work_off(transaction)
 
 
-def _end_of(parent: str, job: JobRow | None) -> Resolve:
+def _mark_of(parent: str, job: JobRow | None) -> Resolve:
     if job is None:
         return Resolve(parent, Outcome.GONE)
     edge = edge_to("", job)

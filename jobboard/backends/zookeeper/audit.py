@@ -20,6 +20,7 @@ from jobboard.backends.zookeeper.layout import Layout, last_part
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.step_audit import StepAuditor, SuspectStep
 from jobboard.backends.zookeeper.stored_job import NO_VALUE, StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import Write
@@ -42,7 +43,7 @@ class _Suspect(NamedTuple):
 
 
 #: What any part of an audit finds.
-_AnySuspect = _Suspect | SuspectLane | SuspectEdges
+_AnySuspect = _Suspect | SuspectLane | SuspectEdges | SuspectStep
 
 
 class Auditor:
@@ -64,10 +65,11 @@ class Auditor:
         jobs: ReadModifyWrite,
         lanes: LaneAuditor,
         edges: EdgeAuditor,
+        steps: StepAuditor,
     ) -> None:
         self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
         self._change_log, self._reader, self._transactions, self._jobs = change_log, reader, transactions, jobs
-        self._lanes, self._edges = lanes, edges
+        self._lanes, self._edges, self._steps = lanes, edges, steps
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         suspects = self._suspects()
@@ -92,6 +94,7 @@ class Auditor:
             *self._of_keys(jobs, newer),
             *self._lanes.suspects(jobs),
             *self._edges.suspects(jobs, newer),
+            *self._steps.suspects(jobs),
             # Jobs of a newer format may have blobs, too.
             *(suspect for suspect in self._of_blobs(jobs) if suspect.uuid is not None or not newer),
         ]
@@ -161,6 +164,8 @@ class Auditor:
         if isinstance(suspect, SuspectEdges):
             (parent,) = self._jobs.current([suspect.parent]) if suspect.parent is not None else [None]
             return self._edges.repair(suspect, parent)
+        if isinstance(suspect, SuspectStep):
+            return self._steps.repair(suspect)
         if suspect.path is None:
             return self._rewrite(suspect)
         if suspect.uuid is not None:

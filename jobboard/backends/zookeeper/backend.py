@@ -48,6 +48,7 @@ from jobboard.backends.zookeeper.reading import BoardReader
 from jobboard.backends.zookeeper.remains import Remains
 from jobboard.backends.zookeeper.schedules import Schedules
 from jobboard.backends.zookeeper.sessions import Sessions
+from jobboard.backends.zookeeper.step_audit import StepAuditor
 from jobboard.backends.zookeeper.steps import Steps
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
@@ -135,8 +136,19 @@ class ZooKeeperBackend(Backend):
         upkeep = Upkeep(clock, sessions, listing, change_log, jobs, entities, looks, resolver, remains)
         lane_auditor = LaneAuditor(connection, layout, clock, listing, reader, transactions, limits, looks)
         edge_auditor = EdgeAuditor(connection, layout, clock, transactions, resolver, remains)
+        step_auditor = StepAuditor(connection, layout, jobs)
         auditor = Auditor(
-            connection, layout, clock, listing, change_log, reader, transactions, jobs, lane_auditor, edge_auditor
+            connection,
+            layout,
+            clock,
+            listing,
+            change_log,
+            reader,
+            transactions,
+            jobs,
+            lane_auditor,
+            edge_auditor,
+            step_auditor,
         )
         books = Books(connection, layout, transactions, jobs)
         pauses, guards = Pauses(connection, layout, transactions), NameGuards(connection, layout, listing, change_log)

@@ -199,6 +199,44 @@ class EdgeCases(EdgeCase):
             assert states_of(board, each) == [UNCLAIMED]
 
     @of_edges
+    def test_a_large_result_is_known_to_be_cut_though_its_record_is_gone(
+        self, harness: Harness, board: JobBoard
+    ) -> None:
+        short = harness.board(board.name, retention=0.0)
+        parents = [board.post("resize") for _ in range(3)]
+        for parent, size in zip(parents, (MAX_EDGE_RESULT, 10, 0), strict=True):
+            end(short, parent, "x" * size if size else None)
+        child = post_after(board, *parents)
+        edges = parents_of(board, child)
+        assert [edges[parent.uuid].is_cut for parent in parents] == [True, False, False]
+        assert [edges[parent.uuid].result is None for parent in parents] == [True, False, True]
+        assert states_of(board, child) == [UNCLAIMED]
+
+    @of_edges
+    def test_a_uuid_that_is_posted_again_has_nothing_of_the_job_that_was_purged(self, board: JobBoard) -> None:
+        failed, parent, heir = board.post("resize"), board.post("resize"), board.post("resize")
+        before, after = post_after(board, failed, parent), post_after(board, heir)
+        board.signal(before, "go", 1)
+        child_of_it = post_after(board, before, heir, if_failed="run")
+        board.trash(failed, by="ada")
+        end(board, parent)
+        for job in (before, after):
+            board.trash(job, by="ada")
+            board.purge(job.uuid)
+        assert counts_of(board, child_of_it) == EdgeCounts(open=1, gone=1)
+        again = board.post("report", uuid=before.uuid, after=[heir])
+        plain = board.post("report", uuid=after.uuid)
+        assert counts_of(board, again) == EdgeCounts(open=1)
+        assert counts_of(board, plain) == EdgeCounts()
+        assert list(again.signals()) == []
+        later = post_after(board, plain)
+        end(board, heir)
+        assert states_of(board, again, plain, later, child_of_it) == [UNCLAIMED, UNCLAIMED, BLOCKED, UNCLAIMED]
+        end(board, plain)
+        assert states_of(board, later) == [UNCLAIMED]
+        assert board.audit() == []
+
+    @of_edges
     def test_an_end_that_is_none_resolves_nothing(self, board: JobBoard, other: JobBoard) -> None:
         parent = board.post("resize")
         child = post_after(board, parent)

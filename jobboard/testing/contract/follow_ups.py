@@ -98,6 +98,19 @@ class FollowUpCases(EdgeCase):
         board.consume(bad, "alice")
 
     @of_edges
+    def test_large_results_of_many_parents_reach_what_follows(self, board: JobBoard, other: JobBoard) -> None:
+        """They are more than one step of some stores takes."""
+        parents = [board.post("resize") for _ in range(30)]
+        for number, parent in enumerate(parents):
+            end(board, parent, [number, "x" * 60_000])
+        job = board.post("resize")
+        board.claim(job, "alice", LONG)
+        board.consume(job, "alice", [30], post=[Posting("next", after=[*parents, job])])
+        (child,) = named(other)
+        assert states_of(other, job, child) == [COMPLETE, UNCLAIMED]
+        assert sorted(result[0] for result in results_of(other, child).values()) == list(range(31))
+
+    @of_edges
     def test_the_key_of_a_job_that_ends_is_free_for_what_follows(self, board: JobBoard) -> None:
         job = board.post("resize", key="k")
         for number in range(3):

@@ -26,6 +26,7 @@ from jobboard.testing.contract.edge_case import (
     results_of,
 )
 from jobboard.testing.contract.lane_case import LANE, limit, post_in, states_of
+from jobboard.testing.faults import LossyBackend
 from jobboard.validation import new_uuid
 
 
@@ -198,3 +199,37 @@ class LinkCases(EdgeCase):
             board.post_many([one, two])
         assert not list(board.iterjobs(names=["rotate"]))
         assert uuids_of(drain(board)) == uuids_of([first, child, grandchild])
+
+    @of_edges
+    def test_of_two_clients_that_link_jobs_in_opposite_ways_one_is_refused(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend
+    ) -> None:
+        root = board.post("resize")
+        first, second = post_after(board, root), post_after(board, root)
+
+        def link_in_the_other_way() -> None:
+            other.post("rotate", after=[first], before=[second])
+
+        lossy.lose("edges.link", "request", meanwhile=link_in_the_other_way)
+        with pytest.raises(InvalidPosting, match="wait for each other"):
+            board.post("report", after=[second], before=[first])
+        assert board.audit() == []
+        assert [job.name for job in drain(board, limit=1)] == ["resize", "resize", "rotate", "resize"]
+
+    @of_edges
+    def test_jobs_that_wait_for_each_other_are_named(self, board: JobBoard) -> None:
+        root = board.post("resize")
+        jobs = [post_after(board, root) for _ in range(8)]
+        for child, parent in ((0, 1), (1, 2), (2, 0), (3, 0), (4, 3), (2, 7), (5, 6), (6, 5)):
+            assert link(board, jobs[child], jobs[parent]) is LinkOutcome.DONE
+        end(board, root)
+        end(board, jobs[7])
+        for repair in (False, True):
+            found = board.audit(repair=repair)
+            cycles = [{job.uuid for job in jobs if job.uuid in finding.problem} for finding in found]
+            assert sorted(cycles, key=len) == [set(uuids_of(jobs[5:7])), set(uuids_of(jobs[:3]))]
+            assert not any(finding.repaired for finding in found)
+        board.cancel(jobs[5])
+        board.cancel(jobs[1])
+        assert board.audit() == []
+        assert states_of(board, jobs[2], jobs[0]) == [BLOCKED, TRASHED]
