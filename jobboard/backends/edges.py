@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobboard.backends import waiting
-from jobboard.backends.edge_rows import MAX_RESOLVED, MAX_RESOLVED_BYTES
+from jobboard.backends.edge_rows import MAX_RESOLVED, MAX_RESOLVED_BYTES, is_graph
 from jobboard.backends.rows import IfFailed, JobRow
 from jobboard.backends.transition import Transition
 from jobboard.states import LIVE, JobState
@@ -15,7 +15,7 @@ from jobboard.states import LIVE, JobState
 class Ended:
     """How the parents of a job stand: an example of each kind, by its uuid; None if there is none of that kind.
 
-    :ivar open: one that has not ended, a graph that is not complete included.
+    :ivar open: one that has not ended: its graph, if that is not complete.
     :ivar failed: one that is in the trash. :ivar gone: one that was cancelled or purged.
     :ivar is_dropped: whether the graph of the job was given up.
     """
@@ -41,6 +41,9 @@ def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
         return None
     if ended.is_dropped:
         return waiting.drop(row, now)
+    if ended.open is not None and is_graph(ended.open):
+        # It may be given up yet: then no parent has decided anything, neither here nor for its children.
+        return None
     if_failed, lost = row.ties.if_failed, ended.gone
     if if_failed is IfFailed.CANCEL:
         lost = lost or ended.failed

@@ -72,9 +72,14 @@ class PlainEdges:
     def _settle(self, row: JobRow, now: float) -> None:
         edges = self._of(row.uuid)
         first = {edge.outcome: edge.parent for edge in reversed(edges) if not is_graph(edge.parent)}
-        is_open = any(edge.outcome is Outcome.OPEN for edge in edges)
+        open_ones = sorted(edge.parent for edge in edges if edge.outcome is Outcome.OPEN)
         is_dropped = any(edge.outcome is Outcome.GONE and is_graph(edge.parent) for edge in edges)
-        ended = Ended("a parent" if is_open else None, first.get(Outcome.FAILED), first.get(Outcome.GONE), is_dropped)
+        ended = Ended(
+            next(filter(is_graph, open_ones), next(iter(open_ones), None)),
+            first.get(Outcome.FAILED),
+            first.get(Outcome.GONE),
+            is_dropped,
+        )
         was, change = row.state, settle(row, ended, now)
         if change is not None:
             self._store.carry_out(row, change, now, was)

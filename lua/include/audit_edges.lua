@@ -104,12 +104,15 @@ local check_ties, check_marks, check_owners = (function()
   end
 
   local function is_held_back(job)
+    if job.graph then
+      return true
+    end
     local wish = job.if_failed or 'wait'
     local has_failed = redis.call('EXISTS', key('failed', job.uuid)) == 1
     if wish ~= 'run' and redis.call('EXISTS', key('gone', job.uuid)) == 1 or wish == 'cancel' and has_failed then
       return false
     end
-    return job.graph or wish == 'wait' and has_failed
+    return wish == 'wait' and has_failed
       or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
   end
 

@@ -116,6 +116,10 @@ carry_out = function(soon)
       end
       return
     end
+    if job.graph then
+      -- It may be given up yet: then no parent has decided anything.
+      return
+    end
     local failed, gone
     -- Of a graph, many have no parents.
     local count = redis.call('ZCARD', key('parents', uuid))
@@ -131,7 +135,7 @@ carry_out = function(soon)
       job.has_parents = nil
       set_reason(job, 'its parent ' .. lost .. ' was cancelled or purged', nil, true)
       trash(job, nil, nil, job.reason)
-    elseif lost and wish ~= 'run' or not (job.graph or failed and wish == 'wait')
+    elseif lost and wish ~= 'run' or not (failed and wish == 'wait')
       and (count == 0 or count <= redis.call('HLEN', key('ends', uuid))) then
       job.has_parents = nil
       if job.state == 'BLOCKED' then

@@ -9,7 +9,7 @@ from typing import Any
 from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
 from jobboard.backends.edges import Ended
 from jobboard.backends.etcd.keys import Keys, decoded
-from jobboard.backends.etcd.txn import Compare, Found, KeyValue, Op, delete, get, modified_at, put, scan, scan_prefix
+from jobboard.backends.etcd.txn import Compare, Found, KeyValue, Op, delete, get, modified_at, put, scan_prefix
 from jobboard.backends.kv.codec import BYTES_OR_NONE, FLAG, NUMBER, TEXT, items_of, pack
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import JobRow
@@ -100,14 +100,14 @@ def _items_of_child(value: bytes) -> tuple[Outcome, str] | None:
 
 
 def reads_of_ended(keys: Keys, child: str, count: int) -> list[Op]:
-    """Read up to ``count`` parents of each kind that tells what becomes of a child; :func:`ended_in` reads that."""
+    """Read up to ``count`` parents of each of the :data:`KINDS` that tell what becomes of a child."""
     prefix = keys.edges_of(child)
-    end = prefix + OPEN_GRAPH + b"0"
-    kinds = [scan_prefix(prefix + LETTERS[kind] + b"/", count, keys_only=True) for kind in _HINDERING]
-    return [scan(prefix + LETTERS[Outcome.OPEN] + b"/", end, count, keys_only=True), *kinds]
+    return [scan_prefix(prefix + letter + b"/", count, keys_only=True) for letter in _HINDERING]
 
 
-_HINDERING = (Outcome.FAILED, Outcome.GONE)
+_HINDERING = (OPEN_GRAPH, LETTERS[Outcome.OPEN], LETTERS[Outcome.FAILED], LETTERS[Outcome.GONE])
+#: How many reads :func:`reads_of_ended` makes.
+KINDS = len(_HINDERING)
 
 
 def parents_in(found: Found) -> list[str]:
@@ -119,7 +119,7 @@ def ended_of(edges: Iterable[EdgeRow]) -> Ended:
     """Return how the parents of a job stand whose edges these are."""
     by_outcome = {edge.outcome: edge.parent for edge in edges if not is_graph(edge.parent)}
     graphs = {edge.outcome: edge.parent for edge in edges if is_graph(edge.parent)}
-    waits_for = by_outcome.get(Outcome.OPEN) or graphs.get(Outcome.OPEN)
+    waits_for = graphs.get(Outcome.OPEN) or by_outcome.get(Outcome.OPEN)
     dropped = Outcome.GONE in graphs
     return Ended(waits_for, by_outcome.get(Outcome.FAILED), by_outcome.get(Outcome.GONE), dropped)
 

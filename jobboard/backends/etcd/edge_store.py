@@ -85,8 +85,10 @@ class EdgeStore(edge_store.EdgeStore):
         if not self._batches.flag([one for one in parents if one.row.state in (*LIVE, JobState.TRASHED)], existing):
             return None
         added = ended_of(new)
-        open_, failed, gone = standing
-        transition = edges.settle(row, Ended(open_ or added.open, failed or added.failed, gone or added.gone), now)
+        graph, open_, failed, gone = standing
+        transition = edges.settle(
+            row, Ended(graph or open_ or added.open, failed or added.failed, gone or added.gone), now
+        )
         # The record is rewritten in any case: who lets the job run meanwhile decides anew.
         touched = put(job.record, job.row.packed())
         change = Change(job, replace(job.row), [], ops=(touched,))

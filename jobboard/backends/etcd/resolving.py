@@ -14,6 +14,7 @@ from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import Change, change_of
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.edge_records import (
+    KINDS,
     Mark,
     child_edge,
     edge_ops,
@@ -54,12 +55,20 @@ class _Task:
 
 @dataclass(slots=True)
 class _Standing:
-    """How the other parents of a child stand: up to a few of each kind, without those of the task."""
+    """How the other parents of a child stand: up to a few of each kind, without those of the task.
+
+    :ivar open: its graph first, if that is open.
+    """
 
     open: list[str]
     failed: list[str]
     gone: list[str]
     revision: int
+
+    @property
+    def is_in_graph(self) -> bool:
+        """Whether its graph is open, so that nothing becomes of it yet."""
+        return any(map(is_graph, self.open[:1]))
 
     def with_marks(self, task: _Task) -> Ended:
         """Return how all of them stand once the edges of a task are written."""
@@ -197,7 +206,7 @@ class Resolver:
         keys = self._keys
         ops = [op for task in tasks for op in reads_of_ended(keys, task.child, len(task.edges) + 3)]
         found = self._connection.read(ops)
-        standings = [_standing(task, found[3 * at : 3 * at + 3]) for at, task in enumerate(tasks)]
+        standings = [_standing(task, found[KINDS * at : KINDS * (at + 1)]) for at, task in enumerate(tasks)]
         unsure = [task.child for task, standing in zip(tasks, standings, strict=True) if not _must_wait(task, standing)]
         jobs = dict(zip(unsure, self._reader.read(unsure), strict=True)) if unsure else {}
         changes, others = list[Change](), list[Txn]()
@@ -223,24 +232,26 @@ class Resolver:
             # It may be open again only for those that wait still.
             task.edges = [(mark, before) for mark, before in task.edges if mark.step.outcome is not Outcome.OPEN]
         transition = edges.settle(row, standing.with_marks(task), now)
+        # The record is read after the edges: who has linked the job to another parent meanwhile has written it.
+        as_seen = none_newer(job.record, job.record + b"\0", standing.revision)
         if transition is not None:
             change = change_of(job, row, transition)
-            # The record is read after the edges: who has linked the job to another parent meanwhile has written it.
-            as_seen = none_newer(job.record, job.record + b"\0", standing.revision)
             change.compares, change.ops = (*self._marks_of(task), as_seen), tuple(self._ops_of(task))
             return change
         if not waits:
             return Txn([*self._marks_of(task), present(job.record)], self._ops_of(task))
         txn = self._waiting(task, standing)
-        return Txn([*txn.compares, *job.unchanged(self._keys)], txn.then)
+        # Who completes the graph at the same moment has to decide anew.
+        touched = [put(job.record, job.row.packed())] if standing.is_in_graph else []
+        return Txn([*txn.compares, *job.unchanged(self._keys), as_seen], [*txn.then, *touched])
 
     def _waiting(self, task: _Task, standing: _Standing) -> Txn:
         """Return what is written of a child that goes on waiting, as long as what it waits for is there."""
         keys, held = self._keys, list[Compare]()
         for outcome, parents in ((Outcome.OPEN, standing.open), (Outcome.FAILED, standing.failed)):
             if parents:
-                # Any of them serves: those that end at once seldom choose the same one.
-                parent = random.choice(parents)
+                # Any of them serves: those that end at once seldom choose the same one. But the graph goes first.
+                parent = parents[0] if standing.is_in_graph else random.choice(parents)
                 held = [present(keys.edge(task.child, letter_of(parent, outcome), parent))]
                 break
         return Txn([*self._marks_of(task), *held], self._ops_of(task))
@@ -264,10 +275,12 @@ class Resolver:
 
 def _standing(task: _Task, found: Sequence[Found]) -> _Standing:
     own = task.own
-    open_, failed, gone = ([parent for parent in parents_in(part) if parent not in own] for part in found)
-    return _Standing(open_, failed, gone, found[0].revision)
+    graph, open_, failed, gone = ([parent for parent in parents_in(part) if parent not in own] for part in found)
+    return _Standing([*graph, *open_], failed, gone, found[0].revision)
 
 
 def _must_wait(task: _Task, standing: _Standing) -> bool:
-    """Whether a child goes on waiting whatever else its record says."""
-    return bool(standing.open) and all(mark.step.outcome is Outcome.DONE for mark, _ in task.edges)
+    """Whether a child goes on waiting whatever else its record says: it has not done so for a graph only."""
+    return bool(standing.open) and all(
+        mark.step.outcome is Outcome.DONE and not is_graph(mark.step.parent) for mark, _ in task.edges
+    )

@@ -56,6 +56,7 @@ class Children:
 
     def ended(self) -> Ended:
         """Return how the parents stand."""
+        # The edge to its graph is the first that is written.
         gone = list(islice(self.by_outcome[Outcome.GONE], 2))
         first = next((parent for parent in gone if not is_graph(parent)), None)
         return Ended(

@@ -88,12 +88,14 @@ def _example(outcome: Outcome, *which: Any) -> Any:
 
 _standing = select(
     jobs.c.uuid,
-    _example(Outcome.OPEN),
+    _example(Outcome.OPEN, not_(_is_graph)),
+    _example(Outcome.OPEN, _is_graph),
     _example(Outcome.FAILED),
     _example(Outcome.GONE, not_(_is_graph)),
     _example(Outcome.GONE, _is_graph),
 )
-#: Of each of these jobs a parent that is open, one that failed, one that is gone, and its graph if it was given up.
+#: Of each of these jobs a parent that is open, its graph if that is open, a parent that failed, one that is gone, and
+#: its graph if that was given up.
 STANDING = Statement(in_these(_standing), postgresql=each_of_these(_standing))
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def ended_of(edges: Sequence[EdgeRow]) -> Ended:
     examples = {edge.outcome: edge.parent for edge in edges if not is_graph(edge.parent)}
     graphs = {edge.outcome: edge.parent for edge in edges if is_graph(edge.parent)}
     return Ended(
-        examples.get(Outcome.OPEN) or graphs.get(Outcome.OPEN),
+        graphs.get(Outcome.OPEN) or examples.get(Outcome.OPEN),
         examples.get(Outcome.FAILED),
         examples.get(Outcome.GONE),
         Outcome.GONE in graphs,
@@ -90,7 +90,10 @@ def ended_of(edges: Sequence[EdgeRow]) -> Ended:
 def standing_of(transaction: Transaction, jobs: Iterable[JobRow]) -> dict[str, Ended]:
     """Return how the parents of each of these jobs stand, by their uuids."""
     rows = transaction.rows(edge_statements.STANDING, uuids=transaction.list_of(job.uuid for job in jobs))
-    return {uuid: Ended(open, failed, gone, graph is not None) for uuid, open, failed, gone, graph in rows}
+    return {
+        uuid: Ended(graph or open, failed, gone, dropped is not None)
+        for uuid, open, graph, failed, gone, dropped in rows
+    }
 
 
 def _row_of(edge: EdgeRow) -> dict[str, Any]:

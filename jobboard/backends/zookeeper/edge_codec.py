@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome, is_graph
+from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome, is_graph, parent_of_graph
 from jobboard.backends.edges import Ended
 from jobboard.backends.kv.codec import BYTES, BYTES_OR_NONE, FLAG, NUMBER_OR_NONE, TEXT, WHOLE, items_of, pack
 from jobboard.backends.transition import Resolve
@@ -94,15 +94,16 @@ class Tally(NamedTuple):
     def may_settle(self) -> bool:
         """Whether something may follow for the job."""
         counts = self.counts
-        is_open = bool(counts.open) or self.graph == Outcome.OPEN.value
-        return not is_open or bool(counts.failed or counts.gone) or self.graph == Outcome.GONE.value
+        if self.graph == Outcome.OPEN.value:
+            return False
+        return not counts.open or bool(counts.failed or counts.gone) or self.graph == Outcome.GONE.value
 
     def ended(self, failed: str, gone: str) -> Ended:
         """Return how the parents stand, given an example of those that failed and are gone, if there are any."""
         counts = self.counts
-        is_open = bool(counts.open) or self.graph == Outcome.OPEN.value
+        graph = parent_of_graph("") if self.graph == Outcome.OPEN.value else None
         return Ended(
-            "a parent" if is_open else None,
+            graph or ("a parent" if counts.open else None),
             failed if counts.failed else None,
             gone if counts.gone else None,
             self.graph == Outcome.GONE.value,

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome
-from jobboard.backends.rows import Ties, Verdict
+from jobboard.backends.rows import IfFailed, Ties, Verdict
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import AlreadyPosted, BoardUnavailable, InvalidPosting, NotFound
 from jobboard.job import Job, Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
@@ -20,6 +21,7 @@ from jobboard.testing.contract.edge_case import (
     UNCLAIMED,
     EdgeCase,
     counts_of,
+    each_way,
     end,
     is_gone,
     lines_of,
@@ -33,6 +35,7 @@ from jobboard.testing.contract.edge_case import (
 from jobboard.testing.contract.lane_case import LANE, limit, slots_of, states_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
+from jobboard.types import IfFailedName
 from jobboard.validation import new_uuid
 
 #: Into how large parts graphs are cut here, and how many jobs go side by side.
@@ -157,8 +160,9 @@ class GraphCases(EdgeCase):
         (failed,) = stage(board, graph, lost, count=1)
         end(board, parent)
         board.cancel(lost)
-        assert states_of(board, *children, failed) == [BLOCKED] * 3 + [TRASHED]
+        assert states_of(board, *children, failed) == [BLOCKED] * 4
         assert seal(board, graph) is Verdict.DONE
+        assert states_of(board, *children, failed) == [UNCLAIMED] * 3 + [TRASHED]
         assert uuids_of(drain(board)) == uuids_of(children)
 
     @of_edges
@@ -202,6 +206,42 @@ class GraphCases(EdgeCase):
         eventually(lambda: states_of(board, alone, *others) == [UNCLAIMED] * 3)
         assert [counts_of(board, child).gone for child in (alone, *others)] == [0, 0, 0]
         assert uuids_of(drain(board)) == uuids_of([alone, *others])
+
+    @of_edges
+    @each_way
+    def test_nothing_becomes_of_a_job_before_its_graph_is_complete(
+        self, board: JobBoard, other: JobBoard, if_failed: str
+    ) -> None:
+        """Also if a parent of it can't come back: the graph may be given up yet, and then it has never been there."""
+        lost, late, parent, graph = board.post("resize"), board.post("resize"), board.post("resize"), new_uuid()
+        board.cancel(lost)
+        ways = Ties(if_failed=IfFailed(if_failed))
+        jobs = [*stage(board, graph, lost, count=1, ties=ways), *stage(board, graph, late, count=1, ties=ways)]
+        child, grandchild = post_after(board, parent), post_after(board, jobs[0], if_failed="cancel")
+        assert link(board, child, *jobs) is LinkOutcome.DONE
+        board.cancel(late)
+        assert states_of(other, *jobs, child, grandchild) == [BLOCKED] * 4
+        assert seal(board, graph) is Verdict.DONE
+        if if_failed == "cancel":
+            assert all(is_gone(other, job) for job in jobs)
+        else:
+            assert states_of(other, *jobs) == [TRASHED if if_failed == "wait" else UNCLAIMED] * 2
+        assert is_gone(other, grandchild) is (if_failed != "run")
+
+    @of_edges
+    @each_way
+    def test_a_refused_posting_with_a_lost_parent_leaves_nothing(
+        self, board: JobBoard, if_failed: IfFailedName
+    ) -> None:
+        lost, parent, never = (board.post("resize") for _ in range(3))
+        board.cancel(lost)
+        child = post_after(board, parent)
+        with pytest.raises(InvalidPosting):
+            board.post("rotate", after=[lost.uuid], before=[child, never], if_failed=if_failed)
+        assert not list(board.iterjobs(names=["rotate"], states=list(JobState)))
+        assert states_of(board, child) == [BLOCKED]
+        end(board, parent)
+        assert states_of(board, child) == [UNCLAIMED]
 
     @of_edges
     def test_a_large_graph_is_given_up_in_parts(self, board: JobBoard) -> None:
