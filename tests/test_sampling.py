@@ -125,7 +125,7 @@ def test_a_hundred_readers_cost_the_store_nothing(board: JobBoard, monkeypatch: 
         reader.join(20)
     assert seen == [4] * 100
     assert len(sent) == first
-    # The next look is one of 8 requests and one for each name, and the save of the lease.
+    # The next look is one of 8 calls and one for each name, and the save of the lease.
     sampler.look()
     assert len(sent) - first == 8 + 2 + 1
     sampler.stop(20)

@@ -34,10 +34,10 @@ def board(server: EtcdServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBo
 def test_who_looks_is_told_before_the_space_is_full(
     server: EtcdServer, board: JobBoard, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "store_fault" not in [finding.kind for finding in findings(overview(board))]
+    assert "short" not in [finding.kind for finding in findings(overview(board))]
     for _ in range(22):
         board.post("resize", {"data": "x" * 500_000})
-    [finding] = [finding for finding in findings(overview(board)) if finding.kind == "store_fault"]
+    [finding] = [finding for finding in findings(overview(board)) if finding.kind == "short"]
     assert "etcdctl compact" in finding.text
     assert "etcdctl defrag" in finding.text
     with caplog.at_level(logging.WARNING, "jobboard.etcd"):

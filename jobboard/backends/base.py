@@ -240,6 +240,13 @@ class Backend(abc.ABC):
         """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""
         return []
 
+    def shortages(self) -> list[str]:
+        """Return what will soon keep the store from taking changes, in sentences that say what to do.
+
+        [] without a request where nothing can.
+        """
+        return []
+
     # -- waiting and events ----------------------------------------------------------------------------------------
 
     @abc.abstractmethod

@@ -93,7 +93,7 @@ class Overview:
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
-    :ivar faults: what is wrong with the store beside its records, each with what to do.
+    :ivar shortages: what will soon keep the store from taking changes, each with what to do.
     """
 
     at: float
@@ -107,15 +107,15 @@ class Overview:
     limits: tuple[Limit, ...] = ()
     idle_lanes: tuple[IdleLane, ...] = ()
     failed_parents: tuple[FailedParent, ...] = ()
-    faults: tuple[str, ...] = ()
+    shortages: tuple[str, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 6 requests, on etcd one more and on SQL two; one for each name with waiting jobs (20 at most), one if there is
+    Costs 6 requests, on etcd and SQL one more; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs
-    (5 at most), and two for each job of the trash that has children (5 at most): 46 at most. Reads no job but the next
+    (5 at most), and two for each job of the trash that has children (5 at most): 45 at most. Reads no job but the next
     of each name, 100 of the trash, 20 of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
@@ -140,11 +140,14 @@ def overview(board: JobBoard) -> Overview:
         for name, numbers in sorted(stats.names.items())
     )
     trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
-    holders, faults = tuple(client.call(client.backend.maintenance.holders)), tuple(client.call(client.backend.faults))
+    holders, shortages = (
+        tuple(client.call(client.backend.maintenance.holders)),
+        tuple(client.call(client.backend.shortages)),
+    )
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle, failed, faults)
+    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle, failed, shortages)
 
 
 def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:

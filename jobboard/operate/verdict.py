@@ -62,7 +62,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``,
     ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``,
-    ``held_back``, ``store_fault``.
+    ``held_back``, ``short``.
     """
     known = limits or Limits()
     found = [
@@ -73,9 +73,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
         *_of_conductors(overview, known),
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
-    found += [
-        Finding(Verdict.ATTENTION, "store_fault", None, f"{fault[0].upper()}{fault[1:]}.") for fault in overview.faults
-    ]
+    found += [Finding(Verdict.ATTENTION, "short", None, f"{text[0].upper()}{text[1:]}.") for text in overview.shortages]
     return sorted(found, key=lambda finding: -finding.verdict)
 
 

@@ -121,7 +121,7 @@ class EtcdBackend(Backend):
         self._build()
         with time_limit(timeout):
             self.http.open(timeout, self.connection.check_server)
-            self.connection.warn_of_faults()
+            self.connection.warn_of_shortages()
         self.connection.is_open = True
 
     def exists(self, timeout: float) -> bool:
@@ -137,8 +137,11 @@ class EtcdBackend(Backend):
     def _count_running(self) -> int:
         return sum(entity.expires_in > 0 for entity in self.entities.all())
 
+    def shortages(self) -> list[str]:
+        return self.connection.shortages()
+
     def faults(self) -> list[str]:
-        return self.connection.faults()
+        return self.shortages()
 
     def _asked(self, ask: Callable[[], T], timeout: float) -> T:
         """Return what a question answers for which nothing but the connection is opened, unless the board is open."""

@@ -128,17 +128,17 @@ class Connection:
         found = re.search(r'"etcdserver": ?"([\d.]+)', self.http.request_time())
         return found[1] if found else ""
 
-    def faults(self) -> list[str]:
-        """Return what is wrong with the space of the endpoint that answers; [] if this user may not ask."""
+    def shortages(self) -> list[str]:
+        """Return whether the space of the endpoint that answers is nearly full; [] if this user may not ask."""
         try:
             status = self.http.call("/maintenance/status", {}, changes=False)
         except BoardUnavailable:
             return []
-        return space.faults_of(status, self.http.where)
+        return space.shortages_of(status, self.http.where)
 
-    def warn_of_faults(self) -> None:
-        for fault in self.faults():
-            warn_once(logger, fault)
+    def warn_of_shortages(self) -> None:
+        for shortage in self.shortages():
+            warn_once(logger, shortage)
 
     def board_exists(self) -> bool:
         """Whether anything but the layout is stored of this board."""

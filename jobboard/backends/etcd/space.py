@@ -12,7 +12,7 @@ _ENOUGH = 0.6
 _MIB = 1024**2
 
 
-def faults_of(status: Mapping[str, Any], where: str) -> list[str]:
+def shortages_of(status: Mapping[str, Any], where: str) -> list[str]:
     """Return what a server's status says of its space, if that will soon be full; names the commands that mend it."""
     size, quota = int(status.get("dbSize", 0)), int(status.get("dbSizeQuota", 0))
     allowed = quota or DEFAULT_QUOTA
