@@ -98,7 +98,8 @@ class Request:
             return self.retention == BRIEF
         if self.kind in ("wait_briefly", "post_to_begin"):
             return True
-        kinds = ("post", "post_with_window", "post_with_latest", "rival", "keep", "replace", "abandon", "two_ends")
+        posts = ("post", "post_with_window", "post_with_latest", "post_too_late")
+        kinds = (*posts, "rival", "keep", "replace", "abandon", "two_ends")
         is_delayed = self.kind in kinds and BRIEF in self.later.values()
         return is_delayed or self.kind == "shorten"
 
