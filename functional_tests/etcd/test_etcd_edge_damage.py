@@ -8,21 +8,29 @@ from __future__ import annotations
 import pytest
 from harnesses.etcd_harness import EtcdHarness
 from harnesses.etcd_requests import Requests
-from harnesses.families import a_family, end, have_results, mended
+from harnesses.families import (
+    a_family,
+    end,
+    have_results,
+    is_put_aside,
+    loses_its_signal,
+    mended,
+    with_signals,
+    with_steps,
+)
 from harnesses.fixtures import a_board, a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState
-from jobboard.backends.edge_rows import EdgeCounts, StepRow, parent_of_graph
+from jobboard.backends.edge_rows import EdgeCounts, parent_of_graph
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Op, Txn, after, delete, delete_range, put, scan_prefix
 from jobboard.backends.kv.codec import pack
-from jobboard.backends.rows import Fence, NewJob
+from jobboard.backends.rows import NewJob
 from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import eventually
-from jobboard.testing.contract.case import LONG
 from jobboard.testing.contract.lane_case import states_of
 from jobboard.validation import new_uuid
 
@@ -160,39 +168,17 @@ def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: J
 
 @pytest.mark.parametrize("data", BAD)
 def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, data: bytes) -> None:
-    steps, keys = client_of(board).backend.steps, etcd_of(board).keys
-    jobs = [board.post("order") for _ in range(3)]
-    for job in jobs:
-        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
-        for number in range(3):
-            steps.save(fence, StepRow(number, "charge", b"x"))
+    steps, keys, jobs = client_of(board).backend.steps, etcd_of(board).keys, with_steps(board, 3)
     write(board, put(keys.step(jobs[0].uuid, 1), data), delete(keys.step(jobs[1].uuid, 1)))
     with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
         steps.load(jobs[0].uuid, 0, 9)
     # What follows a gap is no result of what comes before it.
     assert [[step.number for step in steps.load(job.uuid, 0, 9)] for job in jobs[1:]] == [[0], [0, 1, 2]]
-    # Its handler may be past that step.
-    assert board.audit() == []
-    for job in jobs:
-        board.abandon(job, "alice")
-    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[0].uuid, "its step 2 can't be read")]
-    mended(board)
-    assert states_of(board, *jobs) == [JobState.TRASHED, UNCLAIMED, UNCLAIMED]
-    assert board.get(jobs[0].uuid).record.reason == "its step 2 can't be read"
+    is_put_aside(board, jobs, jobs[0], "its step 2 can't be read")
 
 
 @pytest.mark.parametrize("data", BAD)
 def test_a_signal_that_cannot_be_read_is_named(board: JobBoard, data: bytes) -> None:
-    steps, keys = client_of(board).backend.steps, etcd_of(board).keys
-    jobs = [board.post("order") for _ in range(3)]
-    for job in jobs:
-        board.signal(job, "go", 1)
-    write(board, put(keys.signal(jobs[0].uuid, "go"), data))
-    with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
-        steps.signals(jobs[0].uuid)
-    assert [len(steps.signals(job.uuid)) for job in jobs[1:]] == [1, 1]
-    assert [found.uuid for found in board.audit()] == [jobs[0].uuid]
-    mended(board)
-    assert steps.signals(jobs[0].uuid) == []
-    board.signal(jobs[0], "go", 2)
-    assert len(steps.signals(jobs[0].uuid)) == 1
+    jobs = with_signals(board)
+    write(board, put(etcd_of(board).keys.signal(jobs[0].uuid, "go"), data))
+    loses_its_signal(board, jobs, jobs[0])

@@ -6,7 +6,7 @@ import uuid as uuids
 from collections.abc import Callable
 
 import pytest
-from harnesses.families import end, mended
+from harnesses.families import end, is_put_aside, loses_its_signal, with_signals, with_steps
 from harnesses.fixtures import a_board, a_harness, a_server
 from harnesses.redis_hand import Hand, a_hand
 from harnesses.redis_harness import RedisHarness
@@ -149,38 +149,18 @@ BAD = [b"\xc1", b"", b"\xa3abc", b"\xa3abc\x01\x02", b"\x01\x02", b"\x01\xa1x\xa
 @pytest.mark.parametrize("data", BAD)
 @pytest.mark.parametrize("number", [1, 230])
 def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, hand: Hand, data: bytes, number: int) -> None:
-    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
-    for job in jobs:
-        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
-        for each in range(number + 2):
-            steps.save(fence, StepRow(each, "charge", b"x"))
+    jobs = with_steps(board, number + 2)
     hand("LSET", f"steps:{jobs[1].uuid}", number, data)
     with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
-        steps.load(jobs[1].uuid, 0, number + 1)
-    # Its handler may be past that step.
-    assert board.audit() == []
-    for job in jobs:
-        board.abandon(job, "alice")
-    reason = f"its step {number + 1} can not be read"
-    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[1].uuid, reason)]
-    mended(board)
-    assert states_of(board, *jobs) == [JobState.UNCLAIMED, JobState.TRASHED, JobState.UNCLAIMED]
-    assert board.get(jobs[1].uuid).record.reason == reason
+        backend_of(board).steps.load(jobs[1].uuid, 0, number + 1)
+    is_put_aside(board, jobs, jobs[1], f"its step {number + 1} can not be read")
 
 
 @pytest.mark.parametrize("data", BAD)
 def test_a_signal_that_cannot_be_read_is_named_and_kept_apart(board: JobBoard, hand: Hand, data: bytes) -> None:
-    steps, jobs = backend_of(board).steps, [board.post("order") for _ in range(3)]
-    for job in jobs:
-        board.signal(job, "go", 1)
+    jobs = with_signals(board)
     hand("HSET", f"signals:{jobs[1].uuid}", "go", data)
-    with pytest.raises(BoardUnavailable, match=jobs[1].uuid):
-        steps.signals(jobs[1].uuid)
-    assert [found.uuid for found in board.audit()] == [jobs[1].uuid]
-    mended(board)
-    assert steps.signals(jobs[1].uuid) == []
-    board.signal(jobs[1], "go", 2)
-    assert [len(steps.signals(job.uuid)) for job in jobs] == [1, 1, 1]
+    loses_its_signal(board, jobs, jobs[1])
 
 
 def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -> None:

@@ -6,7 +6,16 @@ An audit names what is damaged, and a repair mends it.
 from __future__ import annotations
 
 import pytest
-from harnesses.families import a_family, end, have_results, mended
+from harnesses.families import (
+    a_family,
+    end,
+    have_results,
+    is_put_aside,
+    loses_its_signal,
+    mended,
+    with_signals,
+    with_steps,
+)
 from harnesses.fixtures import a_board, a_harness, a_harness_behind, a_proxy, a_server
 from harnesses.zookeeper_harness import ZooKeeperHarness, a_plain_client
 from harnesses.zookeeper_requests import round_trips
@@ -15,14 +24,13 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, Job, JobBoard, JobState
-from jobboard.backends.edge_rows import EdgeCounts, StepRow, parent_of_graph
+from jobboard.backends.edge_rows import EdgeCounts, parent_of_graph
 from jobboard.backends.kv.codec import pack
-from jobboard.backends.rows import Fence, NewJob
+from jobboard.backends.rows import NewJob
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import Harness, eventually
-from jobboard.testing.contract.case import LONG
 from jobboard.testing.contract.lane_case import states_of
 from jobboard.validation import new_uuid
 
@@ -197,37 +205,16 @@ def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(
 
 @pytest.mark.parametrize("data", BAD)
 def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, operator: KazooClient, data: bytes) -> None:
-    steps = client_of(board).backend.steps
-    jobs = [board.post("order") for _ in range(3)]
-    for job in jobs:
-        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
-        for number in range(3):
-            steps.save(fence, StepRow(number, "charge", b"x"))
+    steps, jobs = client_of(board).backend.steps, with_steps(board, 3)
     operator.set(layout_of(board).step(jobs[0].uuid, 1), data)
     with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
         steps.load(jobs[0].uuid, 0, 9)
     assert [len(steps.load(job.uuid, 0, 9)) for job in jobs[1:]] == [3, 3]
-    # Its handler may be past that step.
-    assert board.audit() == []
-    for job in jobs:
-        board.abandon(job, "alice")
-    assert [(one.uuid, one.problem) for one in board.audit()] == [(jobs[0].uuid, "its step 2 can't be read")]
-    mended(board)
-    assert states_of(board, *jobs) == [JobState.TRASHED, UNCLAIMED, UNCLAIMED]
-    assert board.get(jobs[0].uuid).record.reason == "its step 2 can't be read"
+    is_put_aside(board, jobs, jobs[0], "its step 2 can't be read")
 
 
 @pytest.mark.parametrize("data", BAD)
 def test_a_signal_that_cannot_be_read_is_named_and_deleted(board: JobBoard, operator: KazooClient, data: bytes) -> None:
-    steps = client_of(board).backend.steps
-    jobs = [board.post("order") for _ in range(3)]
-    for job in jobs:
-        board.signal(job, "go", 1)
+    jobs = with_signals(board)
     operator.set(layout_of(board).signal(jobs[0].uuid, "go"), data)
-    with pytest.raises(BoardUnavailable, match=jobs[0].uuid):
-        steps.signals(jobs[0].uuid)
-    assert [len(steps.signals(job.uuid)) for job in jobs[1:]] == [1, 1]
-    named_and_mended(board, jobs[0].uuid)
-    assert steps.signals(jobs[0].uuid) == []
-    board.signal(jobs[0], "go", 2)
-    assert len(steps.signals(jobs[0].uuid)) == 1
+    loses_its_signal(board, jobs, jobs[0])

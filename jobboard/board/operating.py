@@ -20,7 +20,7 @@ from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.board.limits import Limits
 from jobboard.client import BackendClient
-from jobboard.client.waiting_cycles import WaitingCycles, shown
+from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.errors import AlreadyPosted, ClaimLost, NotFound, UnclaimableJob
 from jobboard.job import Job, JobOrUuid
 from jobboard.participants import Entity
@@ -248,8 +248,7 @@ class Operating:
 
     def _cycles(self) -> Iterator[AuditFinding]:
         for cycle in WaitingCycles(self._client).all():
-            problem = f"it waits for itself: each of these jobs waits for the one before it: {shown(cycle)}"
-            yield AuditFinding(cycle[0], problem)
+            yield AuditFinding(cycle[0], f"it {told(cycle)}")
 
     def register_entity(self, entity: Entity) -> None:
         """Show a participant as alive for the seconds of its ``ttl``; register it again to stay. Idempotent.

@@ -117,6 +117,11 @@ def _way(parent_of: dict[str, str], first: str, last: str) -> list[str]:
     return way[::-1]
 
 
+def told(cycle: Sequence[str]) -> str:
+    """Return what is wrong with a job of a cycle: how a sentence about it goes on."""
+    return f"waits for itself: each of these jobs waits for the one before it: {shown(cycle)}"
+
+
 def shown(cycle: Sequence[str]) -> str:
     """Return a cycle for people."""
     named = " -> ".join(cycle[:_MAX_NAMED])

@@ -140,10 +140,8 @@ def overview(board: JobBoard) -> Overview:
         for name, numbers in sorted(stats.names.items())
     )
     trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
-    holders, shortages = (
-        tuple(client.call(client.backend.maintenance.holders)),
-        tuple(client.call(client.backend.shortages)),
-    )
+    holders = tuple(client.call(client.backend.maintenance.holders))
+    shortages = tuple(client.call(client.backend.shortages))
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))

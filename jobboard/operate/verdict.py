@@ -73,7 +73,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
         *_of_conductors(overview, known),
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
-    found += [Finding(Verdict.ATTENTION, "short", None, f"{text[0].upper()}{text[1:]}.") for text in overview.shortages]
+    found += [Finding(Verdict.ATTENTION, "short", None, f"{_begun(text)}.") for text in overview.shortages]
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
@@ -231,4 +231,9 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
         text = (
             f"{first.holder} holds back {first.held}{since}{others}; claims take longer and longer. End it: {first.end}"
         )
-        yield Finding(Verdict.ATTENTION, "held_back", first.name, text[0].upper() + text[1:])
+        yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
+
+
+def _begun(text: str) -> str:
+    """Return a text with the first letter of a sentence."""
+    return text[0].upper() + text[1:]

@@ -10,7 +10,7 @@ from uuid import UUID
 from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.board import client_of
-from jobboard.client.waiting_cycles import WaitingCycles, shown
+from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.operate.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
@@ -70,11 +70,8 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
 
 def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     if row.ties is not None and row.ties.has_children and (cycle := WaitingCycles(client_of(board)).of(row.uuid)):
-        yield (
-            "cycle",
-            f"It waits for itself: each of these jobs waits for the one before it: {shown(cycle)}. Cancel one of them, "
-            f"for instance with: jobboard cancel {cycle[-1]}",
-        )
+        cure = f"Cancel one of them, for instance with: jobboard cancel {cycle[-1]}"
+        yield "cycle", f"It {told(cycle)}. {cure}"
 
 
 def _incomplete(counts: EdgeCounts) -> str:

@@ -140,9 +140,6 @@ class EtcdBackend(Backend):
     def shortages(self) -> list[str]:
         return self.connection.shortages()
 
-    def faults(self) -> list[str]:
-        return self.shortages()
-
     def _asked(self, ask: Callable[[], T], timeout: float) -> T:
         """Return what a question answers for which nothing but the connection is opened, unless the board is open."""
         if self.connection.is_open:
