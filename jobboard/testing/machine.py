@@ -33,32 +33,34 @@ from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Job, Posting
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.testing.harness import Harness
-from jobboard.testing.machine_limits import LANES, NAMES, LimitSteps
+from jobboard.testing.machine_edges import EdgeSteps
+from jobboard.testing.machine_values import (
+    FAR,
+    FEW,
+    LANES,
+    NAMES,
+    clients,
+    contents,
+    filters,
+    keys,
+    lanes,
+    mosts,
+    names,
+    owners,
+    picks,
+    priorities,
+)
 from jobboard.testing.model import Model, ModelJob
 
-OWNERS = ["alice", "bob"]
-KEYS = ["k", "k/2"]
 ENDS = ["extend", "checkpoint", "consume", "trash", "abandon", "abandon uncounted", "abandon for later"]
 CALLS = ["post_again", "cancel", "release", "trash", "restore", "restore", "purge", "reprioritize", "run_now"]
-FAR = 86_400.0
-#: With more jobs than this, a history would hardly ever do two things to one of them.
-FEW = 4
 
-names = st.sampled_from(NAMES)
-owners = st.sampled_from(OWNERS)
-picks = st.integers(0, 20)
-clients = st.integers(0, 1)
-contents = st.integers(0, 9)
-lanes = st.sampled_from([None, *LANES])
-priorities = st.sampled_from(JobPriority)
-mosts = st.sampled_from([None, 1, 2])
-filters = st.none() | st.sets(names, max_size=2)
 #: Who does what operators do, and why.
 saids = st.tuples(st.none() | owners, st.sampled_from([None, "", "why", 'größer, "später" 100%']))
 how_existing = st.sampled_from(["raise", "keep", "replace"])
 
 
-class BoardMachine(LimitSteps):
+class BoardMachine(EdgeSteps):
     """Two clients of one board, and the model of what they have done."""
 
     @abc.abstractmethod
@@ -85,10 +87,6 @@ class BoardMachine(LimitSteps):
         jobs = sorted(self.model.jobs.values(), key=lambda job: job.number)
         return jobs[pick % len(jobs)]
 
-    def _any_claim(self, pick: int) -> tuple[Job, str]:
-        """The last claims are the ones that may hold."""
-        return self.claims[-1 - pick % len(self.claims)]
-
     # -- producers -------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.model.in_order()) < FEW)
@@ -112,9 +110,6 @@ class BoardMachine(LimitSteps):
         )
         self.model.post(job.uuid, name, None, priority, content, most, delayed, lane)
 
-    def _lane(self, lane: str | None) -> str | None:
-        return lane if self.harness.capabilities.ties else None
-
     @precondition(lambda self: len(self.model.in_order()) < FEW)
     @rule(client=clients, batch=st.lists(st.tuples(names, priorities, contents, lanes), min_size=1, max_size=4))
     def post_many(self, client: int, batch: list[tuple[str, JobPriority, int, str | None]]) -> None:
@@ -126,7 +121,7 @@ class BoardMachine(LimitSteps):
             self.model.post(job.uuid, name, None, priority, content, None, False, self._lane(lane))
 
     @rule(
-        client=clients, name=names, key=st.sampled_from(KEYS), priority=priorities, content=contents, most=mosts,
+        client=clients, name=names, key=keys, priority=priorities, content=contents, most=mosts,
         delayed=st.booleans(), if_exists=how_existing, lane=lanes,
     )  # fmt: skip
     def post_key(
@@ -265,7 +260,16 @@ class BoardMachine(LimitSteps):
     @precondition(lambda self: self.model.jobs)
     @rule(client=clients, pick=picks, call=st.sampled_from(CALLS), said=saids)
     def operate(self, client: int, pick: int, call: str, said: tuple[str | None, str | None]) -> None:
-        board, job = self.boards[client], self._any(pick)
+        self._operate(client, self._any(pick), call, said)
+
+    @precondition(lambda self: self.model.parents())
+    @rule(client=clients, pick=picks, call=st.sampled_from(["trash", "restore", "purge", "cancel"]), said=saids)
+    def operate_on_a_parent(self, client: int, pick: int, call: str, said: tuple[str | None, str | None]) -> None:
+        parents = self.model.parents()
+        self._operate(client, parents[pick % len(parents)], call, said)
+
+    def _operate(self, client: int, job: ModelJob, call: str, said: tuple[str | None, str | None]) -> None:
+        board = self.boards[client]
         before, (by, reason) = self._last_line(job), said
         getattr(self, f"_{call}")(board, job, by=by, reason=reason)
         after = self._last_line(job) if job.uuid in self.model.jobs else before
@@ -277,9 +281,9 @@ class BoardMachine(LimitSteps):
             assert (reason or "") in (after.reason or "")
 
     def _last_line(self, job: ModelJob) -> HistoryEntry | None:
-        """Return the last line of a job's history, but for those of its lane, for which nobody asks."""
-        lines = reversed(self.stranger.get(job.uuid).history)
-        return next((line for line in lines if line.kind not in (EventKind.BLOCKED, EventKind.ADMITTED)), None)
+        """Return the last line of a job's history, but for those of its lane and its parents, for which nobody asks."""
+        unasked = (EventKind.BLOCKED, EventKind.ADMITTED, EventKind.RESOLVED)
+        return next((line for line in reversed(self.stranger.get(job.uuid).history) if line.kind not in unasked), None)
 
     def _post_again(self, board: JobBoard, job: ModelJob, **_: str | None) -> None:
         assert board.post("another name", uuid=job.uuid).name == job.name
@@ -344,7 +348,7 @@ class BoardMachine(LimitSteps):
     def _purge(self, board: JobBoard, job: ModelJob, **said: str | None) -> None:
         if job.state is JobState.TRASHED:
             board.purge(job.uuid, **said)
-            del self.model.jobs[job.uuid]
+            self.model.purge(job)
         else:
             with pytest.raises(NotFound):
                 board.purge(job.uuid, **said)
@@ -367,15 +371,15 @@ class BoardMachine(LimitSteps):
 
     @invariant()
     def the_board_shows_what_the_model_does(self) -> None:
-        # What follows from the step for lanes.
-        self.model.look_at_lanes()
+        self.model.follow_up()
         board = self.boards[self.model.posted % 2]
         shown = [_of_job(job) for job in board.iterjobs(states=set(JobState))]
+        self.model.take_order([uuid for uuid, *_ in shown])
         assert shown == [_of_model(job) for job in self.model.in_order(set(JobState))]
         assert board.paused() == self.model.paused.keys()
         assert {pause.name: (pause.by, pause.reason) for pause in board.pauses()} == self.model.paused
 
-    @rule(client=clients, wanted=filters, name=names, key=st.sampled_from(KEYS))
+    @rule(client=clients, wanted=filters, name=names, key=keys)
     def look(self, client: int, wanted: set[str] | None, name: str, key: str) -> None:
         board, live = self.boards[client], self.model.in_order()
         assert board.job_count == len(live)

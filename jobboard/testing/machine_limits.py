@@ -10,16 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jobboard.board import JobBoard
 from jobboard.states import JobState
 from jobboard.testing.harness import Harness
+from jobboard.testing.machine_values import LANES, NAMES, clients
 from jobboard.testing.model import Model, ModelLimit
 from jobboard.types import LaneOrder
 
-NAMES = ["resize", "größe/{a}*", "with spaces"]
-LANES = ["tenant:1", "größe/{a} 100%:x:1"]
 #: Each lane, and each prefix: of one lane, so that the order in which lanes are looked at does not show.
 PATTERNS = [*LANES, "tenant:*", "größe/{a} 100%:x:*"]
 
 patterns = st.sampled_from(PATTERNS)
-clients = st.integers(0, 1)
 
 
 class LimitSteps(RuleBasedStateMachine):
@@ -31,6 +29,9 @@ class LimitSteps(RuleBasedStateMachine):
 
     def _has_lanes(self) -> bool:
         return self.harness.capabilities.ties
+
+    def _lane(self, lane: str | None) -> str | None:
+        return lane if self._has_lanes() else None
 
     @precondition(_has_lanes)
     @rule(
@@ -73,7 +74,7 @@ class LimitSteps(RuleBasedStateMachine):
     def lanes_are_as_the_model_says(self) -> None:
         if not self._has_lanes():
             return
-        self.model.look_at_lanes()
+        self.model.follow_up()
         for lane in LANES:
             stats = self.boards[0].limits.lane(lane)
             claimed, claimable, blocked = (

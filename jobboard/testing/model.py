@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobboard.states import LIVE, JobPriority, JobState
+from jobboard.types import IfFailedName
 
 
 @dataclass
@@ -14,6 +15,8 @@ class ModelJob:
     """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to.
 
     ``since``: when it became due, if it was admitted to its ``lane`` later; ``is_new``: whether it joins it just now.
+    ``waits``: whether any of its parents can still hold it back; ``rank``: where it stands among those that became due
+    in the same step.
     """
 
     uuid: str
@@ -34,10 +37,14 @@ class ModelJob:
     lane: str | None = None
     since: tuple[bool, int] | None = None
     is_new: bool = False
+    parents: set[str] = field(default_factory=set)
+    if_failed: IfFailedName = "wait"
+    waits: bool = False
+    rank: int = 0
 
     @property
-    def place(self) -> tuple[int, tuple[bool, int], int]:
-        return -self.priority, self.due, self.number
+    def place(self) -> tuple[int, tuple[bool, int], int, int]:
+        return -self.priority, self.due, self.rank, self.number
 
     def end_claim(self, state: JobState) -> None:
         self.state = state
@@ -59,7 +66,9 @@ class Model:
     """All jobs by uuid, and the paused names with who paused each, and why.
 
     ``limits`` are those of lanes and prefixes, by their patterns; ``paused_lanes`` are patterns; ``limits_of_names``
-    say how many jobs of a name may be claimed.
+    say how many jobs of a name may be claimed; ``names`` are those of all jobs that ever were, by their uuids;
+    ``settled`` were posted after others, or have waited for them, until this step; ``admitted`` for their lanes;
+    ``shared`` are the moments at which several jobs became due in one step.
     """
 
     jobs: dict[str, ModelJob] = field(default_factory=dict)
@@ -67,6 +76,11 @@ class Model:
     limits: dict[str, ModelLimit] = field(default_factory=dict)
     paused_lanes: set[str] = field(default_factory=set)
     limits_of_names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    purged: set[str] = field(default_factory=set)
+    settled: list[ModelJob] = field(default_factory=list)
+    admitted: list[ModelJob] = field(default_factory=list)
+    shared: set[tuple[bool, int]] = field(default_factory=set)
     posted: int = 0
     moments: int = 0
 
@@ -86,23 +100,101 @@ class Model:
         most: int | None,
         delayed: bool,
         lane: str | None = None,
+        parents: Collection[str] = (),
+        if_failed: IfFailedName = "wait",
     ) -> None:
         self.posted += 1
         job = ModelJob(uuid, self.posted, name, key, priority, content, most, JobState.UNCLAIMED, (False, 0), lane=lane)
-        self.jobs[uuid] = job
+        job.parents, job.if_failed, job.waits = set(parents), if_failed, bool(parents)
+        self.jobs[uuid], self.names[uuid] = job, name
         self.join(job, delayed)
+        if parents:
+            self.settled.append(job)
 
     def due(self, delayed: bool = False) -> tuple[bool, int]:
         """Return what is later than all before it; that of a delay, which is long, is later than all moments."""
         self.moments += 1
         return delayed, self.moments
 
-    def join(self, job: ModelJob, delayed: bool = False) -> None:
-        """Let a job wait for its delay, or for its lane, or be claimable, at the place of this moment."""
-        waiting = JobState.UNCLAIMED if job.lane is None else JobState.BLOCKED
-        job.state, job.due = JobState.DELAYED if delayed else waiting, self.due(delayed)
+    def join(self, job: ModelJob, delayed: bool = False, now: tuple[bool, int] | None = None) -> None:
+        """Let a job wait for its delay, its parents or its lane, or be claimable, at the place of this moment."""
+        waiting = JobState.BLOCKED if job.waits or job.lane is not None else JobState.UNCLAIMED
+        job.state, job.due = JobState.DELAYED if delayed else waiting, now or self.due(delayed)
+        job.rank = 0
         if not delayed:
-            job.since, job.is_new = None, job.lane is not None
+            job.since, job.is_new = None, job.lane is not None and not job.waits
+
+    def follow_up(self) -> None:
+        """Do what follows from a step: first for children, then for lanes."""
+        self.settle()
+        self.look_at_lanes()
+
+    # -- parents ---------------------------------------------------------------------------------------------------
+
+    def state_of(self, uuid: str) -> JobState | None:
+        """Return how a job stands; None if it was cancelled or purged."""
+        job = self.jobs.get(uuid)
+        return None if job is None else job.state
+
+    def parents(self) -> list[ModelJob]:
+        """Return the jobs that hold others back."""
+        held = {parent for job in self.jobs.values() if job.waits for parent in job.parents}
+        return [job for job in self.jobs.values() if job.uuid in held and job.state is not JobState.COMPLETE]
+
+    def settle(self) -> None:
+        """Let each job that waits for parents become what follows from how they stand, and then its children."""
+        now = self.due()
+        while any(self._settle(job, now) for job in list(self.jobs.values()) if job.waits):
+            pass
+
+    def _settle(self, job: ModelJob, now: tuple[bool, int]) -> bool:
+        """Return whether a job waits for its parents no longer."""
+        states = {self.state_of(parent) for parent in job.parents}
+        is_lost = None in states or (job.if_failed == "cancel" and JobState.TRASHED in states)
+        if is_lost and job.if_failed != "run":
+            self._lose(job)
+        elif states & LIVE or (job.if_failed == "wait" and JobState.TRASHED in states):
+            return False
+        else:
+            job.waits = False
+            if job.state is JobState.BLOCKED:
+                self.join(job, now=now)
+                self.settled.append(job)
+        return True
+
+    def _lose(self, job: ModelJob) -> None:
+        """Take a job off the board, or set it aside; one that is set aside already stays so, and waits no longer."""
+        job.waits = False
+        if job.state is not JobState.TRASHED and job.if_failed == "cancel":
+            del self.jobs[job.uuid]
+        else:
+            job.state = JobState.TRASHED
+
+    def take_order(self, shown: Sequence[str]) -> None:
+        """Take over in which order children went on, and jobs were admitted beside them: in one step none is promised.
+
+        :param shown: the uuids of all jobs.
+        """
+        if self.settled:
+            now = self.due()
+            self.shared.add(now)
+            for job in self.settled + self.admitted:
+                job.due = job.due if job.due[0] else now
+        self.settled, self.admitted = [], []
+        for rank, uuid in enumerate(shown):
+            if uuid in self.jobs:
+                self.jobs[uuid].rank = rank if self.jobs[uuid].due in self.shared else 0
+
+    def is_above(self, ancestor: str, uuid: str) -> bool:
+        """Whether a job is another one, or that one waits for it, or for what waits for it."""
+        job = self.jobs.get(uuid)
+        waits = job is not None and job.waits and any(self.is_above(ancestor, parent) for parent in job.parents)
+        return waits or ancestor == uuid
+
+    def purge(self, job: ModelJob) -> None:
+        """Forget a job: it is no parent of jobs to come."""
+        del self.jobs[job.uuid]
+        self.purged.add(job.uuid)
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
@@ -139,7 +231,8 @@ class Model:
         return True
 
     def of_lane(self, lane: str, state: JobState) -> list[ModelJob]:
-        return [job for job in self.in_order({state}) if job.lane == lane]
+        """Return the jobs of a lane: what waits for parents has not joined it."""
+        return [job for job in self.in_order({state}) if job.lane == lane and not job.waits]
 
     def withdraw(self, job: ModelJob) -> None:
         """Let a claimable job wait for its lane where it waited before."""
@@ -149,7 +242,8 @@ class Model:
         """Let a job that waits for its lane be claimable: at once where it stands, or later behind all others."""
         job.state = JobState.UNCLAIMED
         if not job.is_new:
-            job.since, job.due = job.since or job.due, now
+            job.since, job.due, job.rank = job.since or job.due, now, 0
+            self.admitted.append(job)
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
