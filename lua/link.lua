@@ -33,14 +33,10 @@ local function link()
   if not job.has_parents or job.state ~= 'BLOCKED' and job.state ~= 'DELAYED' then
     return 'STARTED'
   end
-  if not job.has_keys then
-    delete_remains(child)
-  end
+  take_keys(job)
   for _, its in ipairs(added) do
     add_edge(job, its)
   end
-  job.has_keys = true
-  keep(job)
   table.insert(relatives.unsettled, job)
   return 'DONE'
 end

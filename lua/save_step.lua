@@ -17,11 +17,7 @@ local fence, number = cmsgpack.unpack(ARGV[1]), tonumber(ARGV[2])
 check_fences({fence})
 local job = fenced_job(fence)
 if job then
-  if not job.has_keys then
-    delete_remains(job.uuid)
-    job.has_keys, job.is_tied = true, true
-    keep(job)
-  end
+  take_keys(job)
   local steps = key('steps', job.uuid)
   local count = redis.call('RPUSH', steps, cmsgpack.pack(ARGV[3], now, ARGV[4])) - 1
   if count > number then

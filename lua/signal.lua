@@ -18,20 +18,22 @@ local job = expire_or_promote(load_any(uuid))
 if newer[uuid] then
   return {'NEWER', uuid}
 end
-local outcome = 'DONE'
-if job and is_live(job) and not job.has_keys then
-  delete_remains(uuid)
-end
-if not job or not is_live(job) then
-  outcome = 'MISSING'
-elseif redis.call('HSETNX', key('signals', uuid), name, cmsgpack.pack(now, ARGV[2])) == 0 then
-  outcome = 'REPEATED'
-else
+
+local function keep_signal()
+  if not job or not is_live(job) then
+    return 'MISSING'
+  end
+  take_keys(job)
+  if redis.call('HSETNX', key('signals', uuid), name, cmsgpack.pack(now, ARGV[2])) == 0 then
+    return 'REPEATED'
+  end
   if job.state == 'BLOCKED' and job.signal == name then
     end_signal(job, place_of(now, job.priority))
   end
-  job.has_keys, job.is_tied = true, true
   record_event(job, 'SIGNALLED', request[3], nil, name)
+  return 'DONE'
 end
+
+local outcome = keep_signal()
 write_back()
 return {'OK', outcome}

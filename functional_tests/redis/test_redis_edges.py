@@ -15,7 +15,7 @@ from servers.redis_servers import RedisServer
 from jobboard import AlreadyPosted, BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
-from jobboard.backends.rows import Fence, NewJob, Verdict
+from jobboard.backends.rows import Fence, NewJob, Ties, Verdict
 from jobboard.testing.contract.lanes import states_of
 
 LONG = 600.0
@@ -253,3 +253,12 @@ def test_a_key_is_kept_by_no_job_that_is_gone(board: JobBoard, hand: Hand) -> No
         board.post("resize", key="k")
     hand("DEL", f"done:{job.uuid}")
     assert board.post("resize", key="k").uuid != job.uuid
+
+
+def test_a_posting_in_a_record_may_end_as_flags_do(board: JobBoard) -> None:
+    ties = Ties(has_children=True, on_complete=b"x\xab" + 8 * b"\xc2")
+    jobs = backend_of(board).jobs
+    jobs.post([NewJob(GONE, "resize", 3, b"", ties=ties)])
+    (row,) = jobs.read([GONE])
+    assert row is not None
+    assert row.ties == ties

@@ -195,14 +195,45 @@ def lead_graph(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]:
     yield None
 
 
-def test_a_graph_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+def lead_children(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]:
+    """Post two parents with children of two names in a graph, let it go, and consume the parents, then the children."""
+    one, two, *children, lonely, graph = uuids
+    parents = [NewJob(each, "root", 3, b"{}", graph=graph, ties=Ties(has_children=True)) for each in (one, two)]
+    new = [
+        NewJob(each, ("leaf", "part")[number % 2], number % 5 + 1, b"{}", graph=graph, parents=of_it)
+        for number, (each, of_it) in enumerate(zip(children, [(one,), (one,), (one, two)] * 3, strict=False))
+    ]
+    yield from (None for part in (parents, new) for _ in range(2) if backend.jobs.post(part))
+    yield from (None for _ in backend.jobs.post([NewJob(lonely, "leaf", 3, b"{}", graph=graph)]))
+    for _ in range(2):
+        backend.edges.seal(graph)
+        yield None
+    for number, owner in enumerate("abcd"):
+        claimed = backend.jobs.claim_next(ClaimRequest("alice", owner * 32, LONG), frozenset(["root"]), 1)
+        yield None
+        for row in claimed:
+            end = Consumption(Fence(row.uuid, "alice", row.token), bytes([number]), LONG)
+            assert backend.jobs.consume([end]) == [Verdict.DONE]
+            yield None
+    claimed = backend.jobs.claim_next(ClaimRequest("alice", "e" * 32, LONG), None, 100)
+    assert {row.uuid for row in claimed} == {*children, lonely}
+    yield None
+
+
+@pytest.mark.parametrize(("lead", "count"), [(lead_graph, 11), (lead_children, 14)])
+def test_a_graph_writes_the_same(
+    server: RedisServer,
+    harness: RedisHarness,
+    lead: Callable[[RedisBackend, Sequence[str]], Iterator[None]],
+    count: int,
+) -> None:
     plain, received = harness.board(), harness.board()
     received.subscribe(lambda event: None, set(EventKind))
     uuids = [str(uuid.uuid4()) for _ in range(11)]
     backends = [board._backend for board in (plain, received)]
     steps = 0
-    for _ in zip(*(lead_graph(backend, uuids) for backend in backends), strict=True):
+    for _ in zip(*(lead(backend, uuids) for backend in backends), strict=True):
         steps += 1
         assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
-    assert steps == 11
+    assert steps == count
     assert plain.audit() == []

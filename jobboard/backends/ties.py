@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from jobboard.backends.rows import NewJob, Ties
+
+
+@functools.lru_cache(maxsize=16)
+def with_children(ties: Ties | None) -> Ties:
+    """Return these ties, of a job that another one waits for."""
+    return replace(ties or Ties(), has_children=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _with_parents(ties: Ties | None) -> Ties:
+    return replace(ties or Ties(), has_parents=True)
 
 
 def ties_of(new: NewJob, now: float) -> Ties | None:
     """Return the ties that a new job begins with."""
     ties = new.ties
     if new.parents or new.graph is not None:
-        ties = replace(ties or Ties(), has_parents=True)
+        ties = _with_parents(ties)
     if new.max_delay is not None:
         ties = replace(ties or Ties(), latest=now + new.max_delay)
     return ties

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from jobboard.backends.rows import NewJob
-from jobboard.client.graphs import Graph
+from jobboard.client.graphs import Graph, copy_of
 from jobboard.errors import InvalidPosting
 from jobboard.job import JobHandle, JobOrUuid, Posting
 from jobboard.then import uuid_of, uuids_by_posting
@@ -42,8 +41,15 @@ class _GraphPlan:
         for uuid, parents in self._parents.items():
             if len(parents) > MAX_PARENTS:
                 raise InvalidPosting(f"job {uuid} has {len(parents)} parents; {MAX_PARENTS} are the most", path="after")
-        jobs = [replace(self._jobs[uuid], parents=tuple(self._parents[uuid])) for uuid in self._sorted()]
-        return Graph(new_uuid(), jobs, self._before)
+        return Graph(new_uuid(), [self._with_parents(uuid) for uuid in self._sorted()], self._before)
+
+    def _with_parents(self, uuid: str) -> NewJob:
+        new, parents = self._jobs[uuid], self._parents[uuid]
+        if not parents:
+            return new
+        child = copy_of(new)
+        child.parents = tuple(parents)
+        return child
 
     def _add_edges(self, posting: Posting, uuids_of_it: Sequence[str]) -> None:
         if posting.if_exists == "replace" and posting.after is not None:
@@ -79,10 +85,20 @@ class _GraphPlan:
         own = {
             uuid: [parent for parent in parents if parent in self._parents] for uuid, parents in self._parents.items()
         }
-        if not any(own.values()):
+        if _are_sorted(own):
             return list(own)
         try:
             return list(TopologicalSorter(own).static_order())
         except CycleError as error:
             names = " -> ".join(self._jobs[uuid].name for uuid in error.args[1])
             raise InvalidPosting(f"these jobs wait for each other: {names}", path="after") from None
+
+
+def _are_sorted(parents: Mapping[str, Iterable[str]]) -> bool:
+    """Whether each job comes behind its parents."""
+    seen = set[str]()
+    for uuid, its in parents.items():
+        if not seen.issuperset(its):
+            return False
+        seen.add(uuid)
+    return True

@@ -85,6 +85,8 @@ class Postings:
         """Return a posting with what it has to do with other jobs and with moments."""
         if not self._backend.capabilities.edges:
             raise NotSupported(f"{self._backend.scheme} keeps no dependencies and no steps")
+        if (if_failed, on_trashed, on_complete, key_for, max_delay, start_by) == NO_FLOW[2:]:
+            return new
         for what, value in (("key_for", key_for), ("max_delay", max_delay)):
             if value is not None and new.key is None:
                 raise ValueError(f"{what} needs a key")

@@ -42,14 +42,6 @@ local function end_graph(graph, outcome)
   relatives.is_awaited = true
 end
 
--- Have a job written whose record changes, but that nothing has happened to.
-local function keep(job)
-  if not is_changed[job.uuid] then
-    is_changed[job.uuid] = true
-    changed[#changed + 1] = job
-  end
-end
-
 -- Write into an edge how the parent stands.
 local function write_end(child, parent, ending)
   local outcome = ending[1]
@@ -91,12 +83,12 @@ local function add_edge(child, parent)
     local owners = list_in(adds, key('own_keys'))
     owners[#owners + 1] = decimal(parent.retained + RETRY_WINDOW)
     owners[#owners + 1] = parent.uuid
-  elseif not (parent.has_children and parent.has_keys) then
-    if not parent.has_keys then
-      delete_remains(parent.uuid)
+  else
+    take_keys(parent)
+    if not parent.has_children then
+      parent.has_children = true
+      keep(parent)
     end
-    parent.has_children, parent.has_keys, parent.is_tied = true, true, true
-    keep(parent)
   end
   relatives.is_awaited = true
   return outcome

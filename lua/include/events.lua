@@ -1,11 +1,16 @@
 -- include: records
 -- What happens to a job: an entry of its history, and an event for those who listen.
 
-local function mark_changed(job)
+-- Have a job written whose record changes, but that nothing has happened to.
+local function keep(job)
   if not is_changed[job.uuid] then
     is_changed[job.uuid] = true
     changed[#changed + 1] = job
   end
+end
+
+local function mark_changed(job)
+  keep(job)
   job.modified = now
 end
 

@@ -94,7 +94,6 @@ local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
     if ties.parents or ties.graph then
       job.has_parents = true
     end
-    job.has_keys = (ties.parents or job.has_children) and true or nil
     job.is_tied = true
   end
 
@@ -256,10 +255,10 @@ local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
       local ties = ties_in(items[index])
       if outcome == 'POSTED' then
         record_event(job, 'POSTED')
-        if job.has_keys then
-          delete_remains(job.uuid)
-        end
         if ties then
+          if ties.parents or job.has_children then
+            take_keys(job)
+          end
           keep_key(job, ties)
           if job.has_parents then
             connect(job, ties, placed)

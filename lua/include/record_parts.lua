@@ -8,7 +8,7 @@ local unpack_limit = cmsgpack.unpack_limit
 -- What begins `modified`, and how long it is: a number of eight bytes.
 local MOMENT, MOMENT_LENGTH = 207, 9
 
--- Where the head of a record ends, its name, its place and its sequence. Returns nothing, or raises an error, if it
+-- Where the head of a record ends, its name, place, sequence and priority. Returns nothing, or raises an error, if it
 -- can't be read or is of a newer format. Only a finite number is itself after this arithmetic; nothing else is.
 local function read_head(uuid, value)
   local rest, its_uuid, name, priority, sequence, place, created = unpack_limit(value, 6, #RECORD_HEAD)
@@ -17,7 +17,7 @@ local function read_head(uuid, value)
     and sequence - sequence + sequence == sequence and created - created + created == created
     and has_known_head(value) and string.byte(value, rest + 1) == MOMENT
   then
-    return rest, name, place, sequence
+    return rest, name, place, sequence, priority
   end
 end
 

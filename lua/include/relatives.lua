@@ -1,5 +1,6 @@
 -- include: edges
 -- include: posting
+-- include: settle_plainly
 -- What follows for other jobs from what has happened to some in this script: their children learn of their ends, and
 -- become what jobboard/backends/edges.py says; and what their postings want is posted. A part of the children at
 -- once: a mark has what is left.
@@ -81,11 +82,15 @@ carry_out = function(soon)
     local children = redis.call('ZRANGEBYLEX', key('children', parent), from, '+', 'LIMIT', 0, most + 1)
     local following = children[most + 1]
     children[most + 1] = nil
-    fetch(children)
-    fetch_finished(children)
-    for _, child in ipairs(children) do
-      tell_child(child, parent, ending)
-      cursor = child
+    cursor = children[#children] or cursor
+    if settle_plainly(children, parent, ending) then
+      children_left = children_left - #children
+    else
+      fetch(children)
+      fetch_finished(children)
+      for _, child in ipairs(children) do
+        tell_child(child, parent, ending)
+      end
     end
     edges_left, bytes_left = edges_left - #children, bytes_left - #children * size
     if not following then
@@ -94,10 +99,10 @@ carry_out = function(soon)
     end
     write_mark(parent, {ending[1], ending[2], ending[3], ending[4], cursor, now})
     relatives.is_unfinished = true
-    local job = load(following)
-    if job then
+    local is_readable, _, name = pcall(read_head, following, redis.call('HMGET', key('jobs'), following)[1])
+    if is_readable and name then
       -- Who waits for it goes on.
-      soon[job.name] = true
+      soon[name] = true
     end
   end
 

@@ -15,6 +15,15 @@ local MAX_EDGE_RESULT = 65536
 local relatives = {is_awaited = false, steps = {}, posts = {}, due = {}, unsettled = {}, adds = {}}
 local carry_out
 
+-- Let a job have keys of its own from now on.
+local function take_keys(job)
+  if not job.has_keys then
+    delete_remains(job.uuid)
+    job.has_keys, job.is_tied = true, true
+    keep(job)
+  end
+end
+
 local function update_key(fields, lost, job, was)
   local was_live, live = LIVE[was or false], LIVE[job.state]
   if live and not was_live then

@@ -11,7 +11,7 @@ import msgpack
 
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.redis.moments import micros, span
-from jobboard.backends.redis.ties import has_ties, tied_parts, ties_of
+from jobboard.backends.redis.ties import LENIENT, fields_of, has_ties, tied_parts, ties_of
 from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -22,9 +22,6 @@ logger = logging.getLogger("jobboard.redis")
 
 _STATES = {state.value: state for state in JobState}
 _KINDS = {kind.value: kind for kind in EventKind}
-
-#: How bytes that are no UTF-8 are decoded.
-_LENIENT = "backslashreplace"
 
 #: A job's place is its moment since this one, plus a number for its priority: see ``lua/include/places.lua``.
 _PLACES_OF_PRIORITY, _FIRST_MOMENT = 2**51, 1577836800000000
@@ -107,7 +104,7 @@ def row_of(
     result: bytes | None = None,
 ) -> JobRow:
     """Return a job; the fields of its record are those of ``lua/include/record.lua``, in that order."""
-    stored = msgpack.unpackb(record, use_list=False, unicode_errors=_LENIENT)
+    stored = fields_of(record)
     uuid, name, priority, sequence, place, created, modified, state, attempts, token, _ = stored[:11]
     key, max_attempts, run_at, owner, claim_id, expires, cancel, reason, error = stored[11:20]
     place = run_at if state == "DELAYED" else float(place) % _PLACES_OF_PRIORITY + _FIRST_MOMENT
@@ -167,7 +164,7 @@ def is_text(data: bytes) -> bool:
 
 def text_of(data: bytes) -> str:
     """Return a stored text, also if it is damaged."""
-    return data.decode("utf-8", _LENIENT)
+    return data.decode("utf-8", LENIENT)
 
 
 def _text(value: Any) -> str | None:
@@ -176,6 +173,6 @@ def _text(value: Any) -> str | None:
 
 
 def _objects(data: bytes) -> Any:
-    unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors=_LENIENT)
+    unpacker = msgpack.Unpacker(max_buffer_size=0, unicode_errors=LENIENT)
     unpacker.feed(data)
     return iter(unpacker)

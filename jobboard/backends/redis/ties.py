@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,26 @@ import msgpack
 from jobboard.backends.redis.moments import micros
 from jobboard.backends.rows import IfFailed, NewJob, Ties
 
+#: How bytes that are no UTF-8 are decoded.
+LENIENT = "backslashreplace"
+
 #: How many fields a record has before its ties: the lane, and the moment since which the job waits for it.
 _LANE = 23
-#: What begins a list of as many values as a record has ties.
-_LIST = b"\x9b"
+#: What begins a record with ties, a list of as many values as it has ties, and a text of as many bytes.
+_TIED, _LIST, _TEXT = b"\xdc\x00\x1a", b"\x9b", b"\xab"
+_NO, _YES = b"\xc2", b"\xc3"
+#: How a record ends whose ties are nothing but flags, and what they are.
+_FLAGS = {
+    _TEXT + 8 * _NO + has_children + has_parents + has_keys: (
+        Ties(has_children=has_children == _YES, has_parents=has_parents == _YES)
+        if _YES in (has_children, has_parents)
+        else None
+    )
+    for has_children in (_NO, _YES)
+    for has_parents in (_NO, _YES)
+    for has_keys in (_NO, _YES)
+}
+_FLAGS_LENGTH = 12
 
 
 def has_ties(new: NewJob) -> bool:
@@ -57,11 +74,30 @@ def _failed(wish: IfFailed) -> str | None:
     return None if wish is IfFailed.WAIT else wish.value
 
 
+def fields_of(record: bytes) -> Sequence[Any]:
+    """Return the fields of a record, all bytes as texts; an empty one for ties that are nothing but flags.
+
+    These are no UTF-8, and to decode them takes longer than all the rest.
+    """
+    if record[:3] == _TIED and record[-_FLAGS_LENGTH:] in _FLAGS:
+        # A longer text that happens to end like this is cut too short then.
+        with contextlib.suppress(ValueError):
+            return _unpack(record[:-_FLAGS_LENGTH] + b"\xa0")
+    return _unpack(record)
+
+
+def _unpack(record: bytes) -> Sequence[Any]:
+    fields: Sequence[Any] = msgpack.unpackb(record, use_list=False, unicode_errors=LENIENT)
+    return fields
+
+
 def ties_of(stored: Sequence[Any], record: bytes) -> Ties | None:
     """Return the ties in a record; those of a newer format can't be read.
 
-    :param stored: the fields of the record, all bytes as texts.
+    :param stored: what :func:`fields_of` returns.
     """
+    if stored[_LANE:] == (False, False, ""):
+        return _FLAGS[record[-_FLAGS_LENGTH:]]
     lane, since = (None if value is False else value for value in stored[_LANE : _LANE + 2])
     since = None if since is None else since / 1e6
     if len(stored) == _LANE + 2:
