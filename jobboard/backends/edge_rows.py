@@ -28,6 +28,11 @@ class Outcome(str, enum.Enum):
     DONE = "done"  # it was consumed
     FAILED = "failed"  # it is in the trash, and may be restored
     GONE = "gone"  # it was cancelled or purged, and can't come back
+    NEVER = "never"  # it was given up with its graph: no edge says so, since those to it are deleted
+
+
+#: What edges say, in the order in which parents are counted.
+EDGE_OUTCOMES = (Outcome.OPEN, Outcome.DONE, Outcome.FAILED, Outcome.GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ def drop(row: JobRow, now: float) -> Transition[None]:
     """Take a job off the board whose graph was given up before it was complete; its children outside of it go on."""
     dropped = changed(row, now, None, cancelled(row, now, None, None, GRAPH_DROPPED))
     if dropped.resolve is not None:
-        # Nothing has failed: the client that let a job on the board wait for this one died before it was posted.
-        dropped.resolve = replace(dropped.resolve, outcome=Outcome.DONE)
+        # The client that let a job on the board wait for this one was refused, or died, before it was posted.
+        dropped.resolve = replace(dropped.resolve, outcome=Outcome.NEVER)
     return dropped
 
 

@@ -21,7 +21,7 @@ class Following:
     """
 
     def __init__(self, call: Callable[..., Any], backend: Backend, graph: Graph | None = None) -> None:
-        self._poster, self._backend, self._graph = GraphPoster(call, backend), backend, graph
+        self._call, self._backend, self._graph = call, backend, graph
         #: What the step of the end posts.
         self.posts: tuple[NewJob, ...] = ()
         #: The graph that it seals, all of which is posted already, and waits for that.
@@ -33,7 +33,7 @@ class Following:
 
     def _stage(self, graph: Graph) -> None:
         try:
-            self._poster.stage(graph)
+            GraphPoster(self._call, self._backend).stage(graph)
         except GraphRefused as refused:
             raise error_of_posting(refused.new, refused.answer) from None
         self.posts, self._seal = (), graph.id
@@ -61,6 +61,6 @@ class Following:
     def check(self, answer: ClaimAnswer) -> None:
         """Give up the graph of an end that was not made; raise why, if what was to follow is refused."""
         if self._seal is not None and verdict_of(answer) not in (Verdict.DONE, Verdict.REPEATED):
-            self._poster.drop(self._seal)
+            GraphPoster(self._call, self._backend).drop(self._seal)
         if isinstance(answer, Refused):
             raise error_of_refusal(self.posts, answer)

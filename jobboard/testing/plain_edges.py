@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.backends import lifecycle, waiting
 from jobboard.backends.edge_rows import (
+    EDGE_OUTCOMES,
     GRAPH_TTL,
     EdgeCounts,
     EdgePage,
@@ -65,7 +66,10 @@ class PlainEdges:
             row = self._store.row_of(child)
             if parent != step.parent or row is None:
                 continue
-            if step.outcome is not Outcome.OPEN or (row.ties is not None and row.ties.has_parents):
+            if step.outcome is Outcome.NEVER:
+                del self._edges[child, parent]
+                self._settle(row, now)
+            elif step.outcome is not Outcome.OPEN or (row.ties is not None and row.ties.has_parents):
                 self._edges[child, parent] = EdgeRow(child, parent, step.outcome, step.name, step.result, step.is_cut)
                 self._settle(row, now)
 
@@ -149,7 +153,7 @@ class PlainEdges:
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         outcomes = [[edge.outcome for edge in self.parents(child, None, 0).edges] for child in children]
-        return [EdgeCounts(*(each.count(outcome) for outcome in Outcome)) for each in outcomes]
+        return [EdgeCounts(*(each.count(outcome) for outcome in EDGE_OUTCOMES)) for each in outcomes]
 
 
 class PlainSteps:

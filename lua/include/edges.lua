@@ -10,8 +10,9 @@
 --
 -- `marks` (a hash) has of each parent of which not all edges are up to date what they have to say, after which child to
 -- go on, and when: a list. The timer `delayed` has it too: a tabulator, and the parent.
+-- The mark of a job that was given up with its graph says NEVER: its edges go.
 
-local OUTCOMES = {OPEN = true, DONE = true, FAILED = true, GONE = true}
+local OUTCOMES = {OPEN = true, DONE = true, FAILED = true, GONE = true, NEVER = true}
 
 local function mark_timer(parent)
   return '\t' .. parent
@@ -57,6 +58,13 @@ local function write_end(child, parent, ending)
   if outcome == 'FAILED' or outcome == 'GONE' then
     redis.call('SADD', key(string.lower(outcome), child), parent)
   end
+end
+
+-- Let a child have never waited for a parent.
+local function delete_edge(child, parent)
+  write_end(child, parent, {'OPEN'})
+  redis.call('ZREM', key('parents', child), parent)
+  redis.call('ZREM', key('children', parent), child)
 end
 
 -- How a parent stands, as the end of an edge says it; if that can't be read, as the parent stands now.

@@ -49,7 +49,9 @@ carry_out = function(soon)
     if not job or ending[1] == 'OPEN' and not job.has_parents then
       return
     end
-    if string.sub(parent, 1, 6) ~= 'graph:' then
+    if ending[1] == 'NEVER' then
+      delete_edge(child, parent)
+    elseif string.sub(parent, 1, 6) ~= 'graph:' then
       write_end(child, parent, ending)
     elseif ending[1] == 'GONE' then
       is_dropped[child] = true
@@ -116,8 +118,8 @@ carry_out = function(soon)
     if is_dropped[uuid] then
       cancel(job, nil, nil, 'its graph was given up before it was complete')
       if job.has_children then
-        -- Nothing has failed: the client that let a job on the board wait for this one died before it was posted.
-        relatives.steps[#relatives.steps][2] = 'DONE'
+        -- The client that let a job on the board wait for this one was refused, or died, before it was posted.
+        relatives.steps[#relatives.steps][2] = 'NEVER'
       end
       return
     end

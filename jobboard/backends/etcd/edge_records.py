@@ -44,6 +44,11 @@ def edge_ops(keys: Keys, edge: EdgeRow, before: Outcome | None = None) -> list[O
     return ops if old in (None, letter) else [delete(keys.edge(edge.child, old, edge.parent)), *ops]
 
 
+def deletion_of_edge(keys: Keys, child: str, parent: str, before: Outcome) -> list[Op]:
+    """Return the operations that delete an edge, which says ``before``."""
+    return [delete(keys.edge(child, letter_of(parent, before), parent)), delete(keys.child(parent, child))]
+
+
 def child_op(keys: Keys, edge: EdgeRow) -> Op:
     """Return the operation that writes what the parent's key of an edge says."""
     return put(keys.child(edge.parent, edge.child), pack([edge.outcome.value, edge.name]))

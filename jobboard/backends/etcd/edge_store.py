@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from jobboard.backends import edge_store, edges
 from jobboard.backends.changes import BLOCKED, DELAYED
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome, is_graph, parent_of_graph
+from jobboard.backends.edge_rows import (
+    EDGE_OUTCOMES,
+    EdgeCounts,
+    EdgePage,
+    EdgeRow,
+    LinkOutcome,
+    Outcome,
+    is_graph,
+    parent_of_graph,
+)
 from jobboard.backends.edges import Ended
 from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import Change, change_of
@@ -152,7 +161,7 @@ class EdgeStore(edge_store.EdgeStore):
         ]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
-        kinds = (Outcome.OPEN, Outcome.DONE, Outcome.FAILED, Outcome.GONE)
-        ops = [count_prefix(self._keys.edges_of(child) + LETTERS[kind] + b"/") for child in children for kind in kinds]
+        prefixes = [self._keys.edges_of(child) + LETTERS[each] + b"/" for child in children for each in EDGE_OUTCOMES]
+        ops = list(map(count_prefix, prefixes))
         totals = [found.total for found in self._expiry.read_board(ops)] if ops else []
         return [EdgeCounts(*totals[at * 4 : at * 4 + 4]) for at in range(len(children))]

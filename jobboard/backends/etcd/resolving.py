@@ -17,6 +17,7 @@ from jobboard.backends.etcd.edge_records import (
     KINDS,
     Mark,
     child_edge,
+    deletion_of_edge,
     edge_ops,
     letter_of,
     mark_of,
@@ -28,7 +29,7 @@ from jobboard.backends.etcd.edge_records import (
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.layout import VersionedJob
-from jobboard.backends.etcd.txn import Compare, Found, Op, Txn, after, delete, none_newer, present, put, scan
+from jobboard.backends.etcd.txn import Compare, Found, Op, Txn, after, none_newer, present, put, scan
 from jobboard.backends.etcd.worker import Worker
 from jobboard.errors import BoardUnavailable
 
@@ -260,17 +261,21 @@ class Resolver:
         return [mark.unchanged(self._keys) for mark, _ in task.edges]
 
     def _ops_of(self, task: _Task) -> list[Op]:
-        return [op for mark, before in task.edges for op in edge_ops(self._keys, mark.edge(task.child), before)]
+        keys, child = self._keys, task.child
+        return [
+            op
+            for mark, before in task.edges
+            for op in (
+                deletion_of_edge(keys, child, mark.step.parent, before)
+                if mark.step.outcome is Outcome.NEVER
+                else edge_ops(keys, mark.edge(child), before)
+            )
+        ]
 
     def _forgetting(self, task: _Task) -> list[Op]:
         """Delete the edges of a job that is forgotten."""
-        keys = self._keys
-        return [
-            delete(key)
-            for mark, before in task.edges
-            for parent in (mark.step.parent,)
-            for key in (keys.edge(task.child, letter_of(parent, before), parent), keys.child(parent, task.child))
-        ]
+        pairs = ((mark.step.parent, before) for mark, before in task.edges)
+        return [op for pair in pairs for op in deletion_of_edge(self._keys, task.child, *pair)]
 
 
 def _standing(task: _Task, found: Sequence[Found]) -> _Standing:

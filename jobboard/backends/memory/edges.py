@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import (
+    EDGE_OUTCOMES,
     GRAPH_TTL,
     MAX_RESOLVED,
     EdgeCounts,
@@ -54,6 +55,11 @@ class Children:
         self.edges[edge.parent] = edge
         self.by_outcome[edge.outcome][edge.parent] = None
 
+    def remove(self, parent: str) -> None:
+        """Delete an edge."""
+        old = self.edges.pop(parent)
+        del self.by_outcome[old.outcome][parent]
+
     def ended(self) -> Ended:
         """Return how the parents stand."""
         # The edge to its graph is the first that is written.
@@ -71,7 +77,7 @@ class Children:
         numbers = {outcome: len(parents) for outcome, parents in self.by_outcome.items()}
         for parent in filter(is_graph, self.edges):
             numbers[self.edges[parent].outcome] -= 1
-        return EdgeCounts(*(numbers[outcome] for outcome in Outcome))
+        return EdgeCounts(*(numbers[outcome] for outcome in EDGE_OUTCOMES))
 
 
 class Edges:
@@ -121,10 +127,13 @@ class Edges:
         """Delete the edges of a job to its parents."""
         children = self.by_child.pop(child, None)
         for parent in children.edges if children is not None else ():
-            keys = self.by_parent[parent]
-            keys.remove(child)
-            if not len(keys):
-                del self.by_parent[parent]
+            self._forget_child(parent, child)
+
+    def _forget_child(self, parent: str, child: str) -> None:
+        keys = self.by_parent[parent]
+        keys.remove(child)
+        if not len(keys):
+            del self.by_parent[parent]
 
     def children_of(self, parent: str) -> SortedKeys[str]:
         """Return the children of a parent, which may be none."""
@@ -172,7 +181,11 @@ class Edges:
         row = self._store.rows.get(child)
         if row is None or (step.outcome is Outcome.OPEN and (row.ties is None or not row.ties.has_parents)):
             return
-        self._put(EdgeRow(child, step.parent, step.outcome, step.name, step.result, step.is_cut))
+        if step.outcome is Outcome.NEVER:
+            self.by_child[child].remove(step.parent)
+            self._forget_child(step.parent, child)
+        else:
+            self._put(EdgeRow(child, step.parent, step.outcome, step.name, step.result, step.is_cut))
         self.settle(row, now)
 
     def settle_all(self, now: float) -> None:

@@ -71,11 +71,9 @@ NEXT_CHILDREN = Statement(
         .limit(p("limit"))
     )
 )
-RESOLVE = Statement(
-    update(edges)
-    .where(_of_parent, in_list(edges.c.child, "children"))
-    .values(parameters("outcome", "name", "is_cut", "result"))
-)
+_of_children = _of_parent & in_list(edges.c.child, "children")
+RESOLVE = Statement(update(edges).where(_of_children).values(parameters("outcome", "name", "is_cut", "result")))
+DELETE = Statement(delete(edges).where(_of_children))
 
 
 def _example(outcome: Outcome, *which: Any) -> Any:

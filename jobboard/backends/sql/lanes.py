@@ -67,6 +67,8 @@ def of_turn(turn: Any) -> Any:
 
 #: Whose slots are held, or will be again.
 holders = of_turn(lanes.c.turn <= _last_holder)
+#: How many of them wait for a retry.
+count_of_retrying = func.count(case((holders.c.turn == _last_holder, jobs.c.id)))
 #: Whose jobs are UNCLAIMED or CLAIMED.
 slots = of_turn(lanes.c.turn == literal_column(str(HOLDS_SLOT)))
 _waiting = by_lane(select(lanes.c.uuid).where(of_lane, is_waiting).order_by(*in_order))
@@ -79,7 +81,7 @@ COUNT = Statement(
         cast(p("lane"), Text),
         func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
         func.count(_claimable),
-        func.count(case((holders.c.turn == _last_holder, jobs.c.id))),
+        count_of_retrying,
         func.max(_claimable),
         select(func.count()).select_from(_first_waiting).scalar_subquery(),
     ).select_from(joined(holders))

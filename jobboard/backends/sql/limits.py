@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Text, case, cast, delete, func, insert, literal_column, select, update
+from sqlalchemy import Text, case, cast, delete, func, insert, select, update
 
 from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
 from jobboard.backends.lanes import starts_in
@@ -21,7 +21,7 @@ from jobboard.backends.sql.lane_limits import NEXT_STARTS, readable_limits, rule
 from jobboard.backends.sql.lane_looks import LaneLook
 from jobboard.backends.sql.reading import up_to_date
 from jobboard.backends.sql.rows import job_of, priority_and_moment
-from jobboard.backends.sql.schema import RETRYING, jobs, limits
+from jobboard.backends.sql.schema import jobs, limits
 from jobboard.backends.sql.schema import lanes as places
 from jobboard.backends.sql.statement import Statement, p, parameters
 from jobboard.backends.sql.transaction import Transaction
@@ -57,7 +57,7 @@ LANE = Statement(
         cast(p("lane"), Text),
         func.count(case((jobs.c.state == CLAIMED, jobs.c.id))),
         func.count(case((jobs.c.state == UNCLAIMED, jobs.c.id))),
-        func.count(case((lanes.holders.c.turn == literal_column(str(RETRYING)), jobs.c.id))),
+        lanes.count_of_retrying,
         _waiting.scalar_subquery(),
         _first.scalar_subquery(),
     ).select_from(lanes.joined(lanes.holders))

@@ -108,17 +108,13 @@ def _waits(job: StoredJob | None) -> bool:
 
 
 def _write_edges(transaction: Transaction, told: dict[_Mark, list[str]]) -> None:
+    some = [(mark, {"parent": mark.parent, "children": transaction.list_of(its)}) for mark, its in told.items() if its]
+    never = OUTCOME_CODES[Outcome.NEVER]
+    transaction.run_many(edge_statements.DELETE, [row for mark, row in some if mark.outcome == never])
     rows = [
-        {
-            "parent": mark.parent,
-            "children": transaction.list_of(children),
-            "outcome": mark.outcome,
-            "name": mark.name,
-            "is_cut": mark.is_cut,
-            "result": mark.result,
-        }
-        for mark, children in told.items()
-        if children
+        {**row, "outcome": mark.outcome, "name": mark.name, "is_cut": mark.is_cut, "result": mark.result}
+        for mark, row in some
+        if mark.outcome != never
     ]
     transaction.run_many(edge_statements.RESOLVE, rows)
 

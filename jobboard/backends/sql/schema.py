@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
-from jobboard.backends.edge_rows import Outcome
+from jobboard.backends.edge_rows import EDGE_OUTCOMES, Outcome
 from jobboard.states import JobPriority, JobState
 
 #: The layout that this code reads and writes. A database of a newer one is refused.
@@ -252,8 +252,8 @@ schedules = Table(
 Index("jobboard_next_at", schedules.c.board, schedules.c.next_at, schedules.c.id)
 
 #: Outcomes as stored.
-OUTCOME_CODES = {Outcome.OPEN: 0, Outcome.DONE: 1, Outcome.FAILED: 2, Outcome.GONE: 3}
-OUTCOMES = {code: outcome for outcome, code in OUTCOME_CODES.items()}
+OUTCOME_CODES = {Outcome.OPEN: 0, Outcome.DONE: 1, Outcome.FAILED: 2, Outcome.GONE: 3, Outcome.NEVER: 4}
+OUTCOMES = {OUTCOME_CODES[outcome]: outcome for outcome in EDGE_OUTCOMES}
 
 #: Since version 7, like all that follows: the pairs of a child and a parent, until the child is forgotten.
 edges = Table(

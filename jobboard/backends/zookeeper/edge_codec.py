@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome, is_graph, parent_of_graph
+from jobboard.backends.edge_rows import EDGE_OUTCOMES, EdgeCounts, EdgeRow, Outcome, is_graph, parent_of_graph
 from jobboard.backends.edges import Ended
 from jobboard.backends.kv.codec import BYTES, BYTES_OR_NONE, FLAG, NUMBER_OR_NONE, TEXT, WHOLE, items_of, pack
 from jobboard.backends.transition import Resolve
@@ -81,13 +81,13 @@ class Tally(NamedTuple):
         return pack([counts.open, counts.done, counts.failed, counts.gone, self.graph])
 
     def moved(self, parent: str, before: Outcome | None, after: Outcome) -> Tally:
-        """Return it once the edge to a parent has another outcome; None: there was no edge before."""
+        """Return it once the edge to a parent has another outcome; None: there was none before; NEVER: nor is now."""
         if is_graph(parent):
             return self._replace(graph=after.value)
-        changes = {after.value: getattr(self.counts, after.value) + 1}
-        counts = replace(self.counts, **changes)
-        if before is not None:
-            counts = replace(counts, **{before.value: getattr(counts, before.value) - 1})
+        counts = self.counts
+        for outcome, change in ((after, 1), (before, -1)):
+            if outcome in EDGE_OUTCOMES:
+                counts = replace(counts, **{outcome.value: getattr(counts, outcome.value) + change})
         return self._replace(counts=counts)
 
     @property

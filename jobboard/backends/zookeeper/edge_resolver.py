@@ -264,7 +264,11 @@ class EdgeResolver:
         for child, (tally, version) in told.tallies.items():
             transaction.set(layout.edges_of(child), tally.pack(), version)
         for edge in told.edges:
-            transaction.set(layout.edge(edge.child, edge.parent), encode_edge(edge))
+            if edge.outcome is Outcome.NEVER:
+                transaction.delete(layout.child(edge.parent, edge.child))
+                transaction.delete(layout.edge(edge.child, edge.parent))
+            else:
+                transaction.set(layout.edge(edge.child, edge.parent), encode_edge(edge))
 
 
 def _settled(job: StoredJob, ended: Ended, now: float) -> Transition[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobboard.backends.edge_rows import MAX_EDGE_RESULT, EdgeCounts, Outcome
+from jobboard.backends.edge_rows import EDGE_OUTCOMES, MAX_EDGE_RESULT, EdgeCounts
 from jobboard.backends.rows import IfExists, PostOutcome
 from jobboard.board import JobBoard
 from jobboard.errors import UnclaimableJob
@@ -35,7 +35,7 @@ from jobboard.testing.deadline import DEADLINE, eventually
 from jobboard.testing.harness import Harness
 from jobboard.validation import new_uuid
 
-OPEN, DONE, FAILED, GONE = Outcome
+OPEN, DONE, FAILED, GONE = EDGE_OUTCOMES
 
 
 class EdgeCases(EdgeCase):

@@ -17,16 +17,20 @@ from jobboard.testing.contract.edge_case import (
     EdgeCase,
     children_of,
     counts_of,
+    each_way,
     end,
     is_gone,
     link,
     of_edges,
     outcomes_of,
+    parents_of,
     post_after,
     results_of,
 )
 from jobboard.testing.contract.lane_case import LANE, limit, post_in, states_of
+from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
+from jobboard.types import IfFailedName
 from jobboard.validation import new_uuid
 
 
@@ -184,6 +188,28 @@ class LinkCases(EdgeCase):
         child = post_after(board, parent, lane=LANE)
         more = board.post("resize", before=[child], priority="low")
         assert uuids_of(drain(board, limit=1)) == uuids_of([parent, holder, more, child])
+
+    @of_edges
+    @each_way
+    def test_of_a_posting_that_is_refused_no_edge_stays(self, board: JobBoard, if_failed: IfFailedName) -> None:
+        """Its first children were linked before another one refused it."""
+        root, running, over = (board.post("resize") for _ in range(3))
+        board.claim(running, "alice", LONG)
+        end(board, over)
+        child, twin = (post_after(board, root, if_failed=if_failed) for _ in range(2))
+        for refusing in (running.uuid, over.uuid, new_uuid()):
+            with pytest.raises(InvalidPosting):
+                board.post("rotate", before=[child, twin, refusing], if_failed=if_failed)
+            first = Posting("rotate", after=[root], before=[child])
+            with pytest.raises(InvalidPosting):
+                board.post_many([first, Posting("rotate", after=[first], before=[twin, child, refusing])])
+            for waiting in (child, twin):
+                eventually(lambda waiting=waiting: parents_of(board, waiting).keys() == {root.uuid})  # type: ignore[misc]
+                assert counts_of(board, waiting) == EdgeCounts(open=1)
+        more = board.post("resize", before=[child])
+        order = uuids_of(drain(board, limit=1))
+        assert (order[0], set(order[1:3]), order[3:]) == (root.uuid, {more.uuid, twin.uuid}, [child.uuid])
+        assert counts_of(board, child) == EdgeCounts(done=2)
 
     @of_edges
     def test_jobs_that_would_wait_for_each_other_are_refused(self, board: JobBoard) -> None:
