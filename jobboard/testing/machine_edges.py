@@ -167,8 +167,8 @@ class EdgeSteps(LimitSteps):
         jobs = sorted(self.model.jobs.values(), key=lambda job: (not job.parents, -job.number))
         job = jobs[pick % len(jobs)]
         handle = self.boards[client].get(job.uuid)
-        # Without postings that were refused, since another job of ``before`` waits no more: they have left an edge. And
-        # a job that waits no more does not learn of the restore of a parent.
+        # Of a posting that was refused, since another job of ``before`` waits no more, an edge may stay for a moment.
+        # And a job that waits no more does not learn of the restore of a parent.
         told = {uuid for uuid in job.parents if job.waits or self.model.state_of(uuid) not in LIVE}
         shown = {each.uuid: (each.name, each.state, each.result) for each in handle.parents() if each.uuid in told}
         assert shown == {uuid: self._shown(uuid) for uuid in told}
