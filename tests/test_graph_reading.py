@@ -9,9 +9,11 @@ from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import InvalidPosting, JobBoard, Posting, backend
 from jobboard.board import client_of
+from jobboard.operate.flow import flow_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
 from jobboard.operate.graph.model import Edge, Graph, Node
 from jobboard.operate.graph.reading import jobs_below, read_graph
+from jobboard.operate.why import why
 
 PIPELINE = {
     "fetch": [], "resize": ["fetch"], "scan": ["fetch"], "page": ["resize", "scan"], "audit": ["scan"], "else": [],
@@ -183,3 +185,19 @@ def test_a_posting_that_stands_several_times_is_as_many_jobs_with_the_same_paren
     twice = Posting("twice")
     with pytest.raises(InvalidPosting, match="which is posted 2 times"):
         board.post_many([twice, twice, Posting("child", after=[twice])])
+
+
+def test_why_and_show_of_a_child_cost_the_same_with_few_and_with_many_parents(board: JobBoard) -> None:
+    costs = []
+    for number in (3, 2_000):
+        parents = [f"{number} part {each}" for each in range(number)]
+        jobs = post_graph(board, {**{name: [] for name in parents}, f"{number} report": parents})
+        end(board, jobs[parents[0]])
+        board.trash(jobs[parents[1]].uuid, by="ada")
+        report = board.get(jobs[f"{number} report"].uuid)
+        requests = count_requests(board)
+        said = " ".join(reason.text for reason in why(board, report))
+        assert f"{number:,}" in said
+        flow_of(board, report)
+        costs.append(len(requests))
+    assert costs[0] == costs[1] <= 10
