@@ -23,7 +23,7 @@ board = a_board()
 
 #: How often two clients meet in a race, for each of the two ways; 1,000 times take minutes.
 RACES = int(os.environ.get("JOBBOARD_RACES", "100"))
-#: By how much one of two lets the other one go ahead, once it was the first, in seconds.
+#: By how much one of two waits longer for the other one, once it was the first, in seconds.
 _STEP = 0.0005
 _BLOCKED, _UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
 
@@ -31,6 +31,16 @@ _BLOCKED, _UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
 def _trash(backend: Any, fence: Fence) -> list[Any]:
     verdicts: list[Any] = backend.jobs.trash([Trashing(fence.uuid, fence, "broken")])
     return verdicts
+
+
+def _meet(race: int, wait: float, end: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
+    """Let two clients meet; the second one waits first, or if that is negative the first one."""
+
+    def after(seconds: float, call: Callable[[], Any]) -> Any:
+        time.sleep(max(0.0, seconds))
+        return call()
+
+    return meet(race, lambda: after(-wait, end), lambda: after(wait, other))
 
 
 @pytest.mark.parametrize(
@@ -41,16 +51,20 @@ def test_a_post_behind_a_job_meets_its_end(
 ) -> None:
     """The end sees the child, or the child sees the end."""
     owner, poster = backend_of(board), backend_of(harness.board(board.name))
-    waited = 0
+    waited, wait = 0, 0.0
     for race in range(2 * RACES if end is consume else RACES // 2):
         fence = claimed(owner)
-        verdicts, [posted] = meet(
+        verdicts, [posted] = _meet(
             race,
+            wait,
             lambda fence=fence: end(owner, fence),
             lambda fence=fence: post_after(poster, fence.uuid),
         )
         assert (verdicts, posted.outcome) == ([Verdict.DONE], PostOutcome.POSTED)
-        waited += posted.row.state is _BLOCKED
+        is_waiting = posted.row.state is _BLOCKED
+        waited += is_waiting
+        # Whoever came first waits longer, so that they meet again and again.
+        wait += _STEP if is_waiting else -_STEP
         assert state_of(owner, posted.row.uuid) is state
         [edge] = owner.edges.parents(posted.row.uuid, None, 9).edges
         assert (edge.outcome, edge.result) == (outcome, b"result" if outcome is Outcome.DONE else None)
@@ -63,26 +77,21 @@ def test_a_post_behind_a_job_meets_its_end(
 def test_one_more_parent_meets_the_end_of_the_last_one(harness: Harness, board: JobBoard) -> None:
     """It counts, or it is refused."""
     owner, linker = backend_of(board), backend_of(harness.board(board.name))
-    linked, lead = 0, 0.0
-
-    def link(child: str, late: str) -> LinkOutcome:
-        time.sleep(lead)
-        return linker.edges.link(child, [late])
-
+    linked, wait = 0, 0.0
     for race in range(RACES):
         fence, late = claimed(owner), post(owner)
         [posted] = post_after(owner, fence.uuid)
         child = posted.row.uuid
-        verdicts, answer = meet(
+        verdicts, answer = _meet(
             race,
+            wait,
             lambda fence=fence: consume(owner, fence),
-            lambda child=child, late=late: link(child, late),
+            lambda child=child, late=late: linker.edges.link(child, [late]),
         )
         assert (verdicts, answer in (LinkOutcome.DONE, LinkOutcome.STARTED)) == ([Verdict.DONE], True)
         is_linked = answer is LinkOutcome.DONE
         linked += is_linked
-        # Whoever came first gives the other one a lead, so that they meet again and again.
-        lead = max(0.0, lead + (_STEP if is_linked else -_STEP))
+        wait += _STEP if is_linked else -_STEP
         assert state_of(owner, child) is (_BLOCKED if is_linked else _UNCLAIMED)
         assert owner.edges.counts([child]) == [EdgeCounts(open=int(is_linked), done=1)]
         owner.jobs.cancel([child, late])
