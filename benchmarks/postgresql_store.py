@@ -82,6 +82,9 @@ PRESSURE = Pressure(
     {
         "nothing": Cell(),
         "long snapshot": Cell(_SNAPSHOT),
+        "long snapshot, by name": Cell(_SNAPSHOT, names=("bench", "other")),
+        "long snapshot, retries": Cell(_SNAPSHOT, retries=2),
+        "retries": Cell(retries=2),
         "idle in transaction": Cell(("CREATE TABLE notes (line text)", "BEGIN", "INSERT INTO notes VALUES ('x')")),
         "slow reader": Cell(
             ("BEGIN", "DECLARE reader NO SCROLL CURSOR FOR SELECT * FROM jobboard_jobs"), "FETCH 10 FROM reader"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.boards import claim_and_consume, post
+from benchmarks.boards import post
 from benchmarks.catalogue import Catalogue
 from benchmarks.figures import print_rows, short
 from jobboard import JobBoard, fetch
@@ -31,11 +31,15 @@ class Cell:
     :param begin: statements of another connection, which stays open.
     :param step: one that it executes before each window.
     :param backlog: whether jobs wait from the beginning on.
+    :param names: the names that claims ask for; None for any.
+    :param retries: how many jobs of a batch are abandoned, for a second.
     """
 
     begin: tuple[str, ...] = ()
     step: str = ""
     backlog: bool = False
+    names: tuple[str, ...] | None = None
+    retries: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,12 @@ def _measure(start: Callable[[], Any], cell: Cell, given: argparse.Namespace, na
         if cell.backlog:
             post(board, given.backlog, 1000)
         # What is planned and read for the first time counts for nothing.
-        _live(board, _BATCH * 10, given.rate)
+        _live(board, _BATCH * 10, given.rate, cell)
         with _beside(server, cell) as step:
             for number in range(1, given.seconds // given.window + 1):
                 step()
                 began, before = time.perf_counter(), _cpu_of(server.process.pid)
-                lives = _live(board, given.rate * given.window, given.rate)
+                lives = _live(board, given.rate * given.window, given.rate, cell)
                 costs.rates.append(lives / (time.perf_counter() - began))
                 costs.cpu.append((_cpu_of(server.process.pid) - before) / lives * 1e6)
                 figures = f"{costs.cpu[-1]:.0f} us a life, {costs.rates[-1]:,.0f} lives/s"
@@ -112,12 +116,17 @@ def _beside(server: Any, cell: Cell) -> Iterator[Callable[[], object]]:
         yield (lambda: client.cursor().execute(cell.step)) if cell.step else (lambda: None)
 
 
-def _live(board: JobBoard, count: int, rate: int) -> int:
+def _live(board: JobBoard, count: int, rate: int, cell: Cell) -> int:
     """Lead about this many lives, for as long as they take at the rate and no longer; return how many."""
     began = time.perf_counter()
-    for done in itertools.count(_BATCH, _BATCH):
-        post(board, _BATCH, _BATCH)
-        claim_and_consume(board, _BATCH, _BATCH)
+    ended = _BATCH - cell.retries
+    for done in itertools.count(ended, ended):
+        post(board, ended, ended)
+        jobs = board.claim_next("bench", cell.names, limit=_BATCH)
+        for job in jobs[ended:]:
+            board.abandon(job, "bench", delay=1)
+        if any(board.consume_many(jobs[:ended], "bench")):
+            raise AssertionError("a claim was lost in a benchmark")
         elapsed = time.perf_counter() - began
         if done >= count or elapsed > count / rate:
             return done
