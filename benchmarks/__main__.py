@@ -3,6 +3,7 @@
 ``python -m benchmarks goals`` tells which of the project's goals for speed are met. ``python -m benchmarks peers
 STORE`` measures other libraries on the same store, ``python -m benchmarks loops STORE`` the loop of one worker on
 TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of this checkout, or of two.
+``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time.
 ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
@@ -20,6 +21,7 @@ from benchmarks.goals.__main__ import main as measure_goals
 from benchmarks.house import main as measure_house
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.loops import main as measure_loops
+from benchmarks.pressure import main as measure_pressure
 from benchmarks.stores import STORES
 
 _GROUPS = Catalogue(
@@ -38,7 +40,13 @@ _GROUPS = Catalogue(
 )
 #: Takes minutes on most stores, so it is measured only when it is named.
 _ON_REQUEST = {"console"}
-_COMMANDS = {"goals": measure_goals, "peers": measure_peers, "loops": measure_loops, "house": measure_house}
+_COMMANDS = {
+    "goals": measure_goals,
+    "peers": measure_peers,
+    "loops": measure_loops,
+    "house": measure_house,
+    "pressure": measure_pressure,
+}
 
 
 def main() -> None:

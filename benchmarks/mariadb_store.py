@@ -7,6 +7,7 @@ import uuid
 import pymysql
 from servers.mariadb_servers import MariadbServer
 
+from benchmarks.pressure import Cell, Pressure
 from benchmarks.space import Store, space_of
 from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
 from jobboard.validation import new_uuid
@@ -71,4 +72,15 @@ MARIADB = Store(
     space_of(_mariadb_server, BareMariadb, largest_backlog=LARGEST_BACKLOG),
     GOALS,
     lambda: f"{version_of(MariadbServer())}, PyMySQL {pymysql.__version__}",
+)
+
+_SNAPSHOT = ("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT count(*) FROM jobboard_jobs")
+PRESSURE = Pressure(
+    _mariadb_server,
+    {
+        "nothing": Cell(),
+        "long snapshot": Cell(_SNAPSHOT),
+        "backlog": Cell(backlog=True),
+        "backlog, long snapshot": Cell(_SNAPSHOT, backlog=True),
+    },
 )

@@ -7,6 +7,7 @@ import uuid
 import psycopg
 from servers.postgresql_servers import PostgresqlServer
 
+from benchmarks.pressure import Cell, Pressure
 from benchmarks.space import Store, space_of
 from benchmarks.sql_store import GOALS, INDEX, LARGEST_BACKLOG, TABLE, version_of
 from jobboard.validation import new_uuid
@@ -73,4 +74,22 @@ POSTGRESQL = Store(
         "pick-up across processes, p50": "< 5",
     },
     lambda: f"{version_of(PostgresqlServer())}, psycopg {psycopg.__version__}",
+)
+
+_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM jobboard_jobs")
+PRESSURE = Pressure(
+    _postgresql_server,
+    {
+        "nothing": Cell(),
+        "long snapshot": Cell(_SNAPSHOT),
+        "long snapshot, by name": Cell(_SNAPSHOT, names=("bench", "other")),
+        "long snapshot, retries": Cell(_SNAPSHOT, retries=2),
+        "retries": Cell(retries=2),
+        "idle in transaction": Cell(("CREATE TABLE notes (line text)", "BEGIN", "INSERT INTO notes VALUES ('x')")),
+        "slow reader": Cell(
+            ("BEGIN", "DECLARE reader NO SCROLL CURSOR FOR SELECT * FROM jobboard_jobs"), "FETCH 10 FROM reader"
+        ),
+        "backlog": Cell(backlog=True),
+        "backlog, long snapshot": Cell(_SNAPSHOT, backlog=True),
+    },
 )

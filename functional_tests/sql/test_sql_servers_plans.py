@@ -94,7 +94,7 @@ _VALUES: dict[str, Any] = {
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
     "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "last": 0, "fences": ("u", 1, "alice"),
-    "least_token": 1,
+    "least_token": 1, "floors": [], "better": _PLACE, "mark": None, "due_floor": -1e300,
 }  # fmt: skip
 
 

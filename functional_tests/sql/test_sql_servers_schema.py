@@ -123,7 +123,8 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
     if place.site.is_postgresql:
         assert upgraded[2] == [
             ("jobboard_history", ["fillfactor=30"]),
-            ("jobboard_jobs", ["fillfactor=50"]),
+            ("jobboard_jobs", ["fillfactor=50", "autovacuum_vacuum_scale_factor=0.01"]),
+            ("jobboard_journal", ["autovacuum_vacuum_scale_factor=0.01"]),
             ("jobboard_uuid", ["fillfactor=30"]),
         ]
     for table in [table for table in place.tables() if table.startswith("jobboard_")]:

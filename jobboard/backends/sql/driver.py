@@ -6,12 +6,13 @@ import abc
 import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy.engine import Dialect as Compiler
 
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.floors import ALWAYS, Look
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.server_errors import ServerErrors
@@ -25,6 +26,17 @@ STEP_TIMEOUT = 3600
 #: Seconds for which one statement waits for a row that others have locked; connections are set to it. MariaDB counts in
 #: whole seconds.
 LOCK_TIMEOUT = 1
+
+
+class Beginning(NamedTuple):
+    """What is known of a board at the beginning of a transaction."""
+
+    #: The server's time.
+    now: float
+    #: What is due and paused then.
+    status: BoardStatus
+    #: The floor from which on that was looked for.
+    due_floor: float = ALWAYS
 
 
 class Driver(UserConnection):
@@ -116,15 +128,17 @@ class Driver(UserConnection):
         return [self, *(kind(self.dialect, self.explain) for kind in self.other_connections)]
 
     @abc.abstractmethod
-    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
-        """Begin a transaction; return the server's time, and what is due and paused then.
+    def begin(self, cursor: Any, board: int, look: Look) -> Beginning:
+        """Begin a transaction.
 
         Raises its own errors, as all methods that take a cursor do.
+
+        :param look: how to look for what is due.
         """
 
     @abc.abstractmethod
-    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
-        """Begin a transaction that reads one consistent state; return the same."""
+    def begin_read(self, cursor: Any, board: int, look: Look) -> Beginning:
+        """Begin a transaction that reads one consistent state."""
 
     @abc.abstractmethod
     def commit(self, transaction: Transaction, cursor: Any) -> None:

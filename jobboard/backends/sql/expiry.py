@@ -8,6 +8,7 @@ from jobboard.backends import lifecycle
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import job_statements, journal_statements, lanes
 from jobboard.backends.sql.contradictions import MEND
+from jobboard.backends.sql.floors import is_place_below_floors
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.lane_limits import LimitsOfJobs
@@ -56,8 +57,9 @@ def _promote(transaction: Transaction) -> int:
     """Promote by one statement, which does what ``lifecycle.promote`` does to one job."""
     promoted = transaction.change(job_statements.PROMOTE)
     transaction.notifies |= bool(promoted)
+    transaction.is_below_floors |= any(is_place_below_floors(place, transaction.now) for *_, place in promoted)
     note = Note(EventKind.DUE, None, transaction.now)
-    lines = [journal_line(number, uuid, name, note) for number, uuid, name in promoted]
+    lines = [journal_line(number, uuid, name, note) for number, uuid, name, _ in promoted]
     transaction.run_many(journal_statements.WRITE_HISTORY, lines)
     return len(promoted)
 

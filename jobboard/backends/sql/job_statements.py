@@ -48,7 +48,7 @@ from jobboard.backends.sql.journal_statements import LONG_AGO, UNRECORDED
 from jobboard.backends.sql.marks import IS_ANY_DUE, NEXT_DUE_MARK
 from jobboard.backends.sql.rows import JOB_COLUMNS, OPTIONS
 from jobboard.backends.sql.schema import edges, jobs, journal, lanes, pauses, steps, windows
-from jobboard.backends.sql.statement import Returning, Statement, for_each_of, in_list, p, parameters
+from jobboard.backends.sql.statement import Returning, Statement, either, for_each_of, in_list, p, parameters
 from jobboard.backends.sql.tokens import next_token_in_sql
 from jobboard.events import HISTORY_LENGTH
 
@@ -76,7 +76,13 @@ SMALL_JOB: list[Any] = [null().label(column.name) if column.name in _LARGE else 
 
 # -- expiring and promoting --------------------------------------------------------------------------------------------
 
-_due = mine & (jobs.c.due_at <= p("now"))
+
+def _from_floor(condition: Any) -> Any:
+    """What has a moment, and on PostgreSQL one that is above the floor of the transaction."""
+    return either(condition, postgresql=condition & (jobs.c.due_at > p("due_floor")))
+
+
+_due = mine & _from_floor(jobs.c.due_at <= p("now"))
 _first_due = by_index(select(jobs.c.due_at).where(_due).order_by(jobs.c.due_at).limit(1), "jobboard_due")
 #: All that an operation has to know beforehand: what makes a ``BoardStatus``.
 STATUS = Statement(
@@ -91,7 +97,7 @@ STATUS = Statement(
 MAX_PER_ROUND = 1000
 _delayed = _due & (jobs.c.state == DELAYED) & jobs.c.ties.is_(None)
 _promote = update(jobs).values(state=UNCLAIMED, due_at=None, last_modified=p("now"))
-_moved = (jobs.c.id, jobs.c.uuid, jobs.c.name)
+_moved = (jobs.c.id, jobs.c.uuid, jobs.c.name, jobs.c.place)
 # Here and below, rows that others have locked are passed over: they are about to change, perhaps in a long transaction
 # of the user's.
 _free_delayed = by_index(
@@ -388,7 +394,8 @@ IS_NAME_READY = Statement(
     postgresql=select(_first_from_name_on.c.id).where(_first_from_name_on.c.name == p("name")),
 )
 _next_due = by_index(
-    select(jobs.c.due_at).where(mine, jobs.c.due_at.is_not(None)).order_by(jobs.c.due_at).limit(1), "jobboard_due"
+    select(jobs.c.due_at).where(mine, _from_floor(jobs.c.due_at.is_not(None))).order_by(jobs.c.due_at).limit(1),
+    "jobboard_due",
 )
 #: When the first job is due, and the first mark; NULL if there is none.
 NEXT_DUE = Statement(union_all(select(_next_due.scalar_subquery()), select(NEXT_DUE_MARK)))

@@ -18,6 +18,7 @@ from jobboard.backends.lanes import MAX_MOVES, LanePlan, LaneView, plan
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.sql import journal_statements, lanes
+from jobboard.backends.sql.floors import are_below_floors
 from jobboard.backends.sql.journal_lines import journal_event, journal_line, write_events
 from jobboard.backends.sql.lane_limits import NEXT_STARTS, PUT_NEXT_START, rules_of, unlimited_lanes
 from jobboard.backends.sql.rows import columns_of, job_of, priority_and_moment
@@ -196,7 +197,9 @@ def move_jobs(transaction: Transaction, moved: Sequence[tuple[JobRow, Transition
     """Write jobs that were admitted or withdrawn, with what is told of each, if anything is."""
     if not moved:
         return
-    transaction.run_many(lanes.SAVE, [columns_of(job) | {"retain_until": None} for job, _ in moved])
+    rows = [columns_of(job) | {"retain_until": None} for job, _ in moved]
+    transaction.is_below_floors |= are_below_floors(rows, transaction.now)
+    transaction.run_many(lanes.SAVE, rows)
     lanes.place(transaction, [job for job, _ in moved])
     told = [(job, change) for job, change in moved if change is not None]
     lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, change in told for note in change.history]

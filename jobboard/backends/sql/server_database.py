@@ -14,11 +14,12 @@ from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.commit_notifier import CommitNotifier
 from jobboard.backends.sql.connection_pool import ConnectionPool, Place
 from jobboard.backends.sql.database import Database, process_notifier_of
-from jobboard.backends.sql.driver import Driver
+from jobboard.backends.sql.driver import Beginning, Driver
+from jobboard.backends.sql.floors import Floors, Look
 from jobboard.backends.sql.migration import check_tables
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Statement
-from jobboard.backends.sql.transaction import BoardStatus, Transaction, Undone
+from jobboard.backends.sql.transaction import Transaction, Undone
 from jobboard.backends.sql.user_transaction import UserTransaction
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, JobBoardError
@@ -56,6 +57,7 @@ class ServerDatabase(Database):
         self._pool = ConnectionPool(self._connect_anew, driver.is_alive, driver.end, pool_size)
         self._commit_notifier = CommitNotifier(driver)
         self._has_failed = False
+        self.floors = Floors()
         connection = driver.connect(timeout)
         with self._asking(connection):
             check_tables(driver, connection, migrate, timeout)
@@ -120,8 +122,9 @@ class ServerDatabase(Database):
             partial(self._begin, self.driver.begin_read), lambda cursor, _: cursor.execute("COMMIT")
         )
 
-    def _begin(self, begin: Callable[[Any, int], tuple[float, BoardStatus]], cursor: Any) -> Transaction:
-        return self.driver.transaction(cursor, self.driver.dialect, self.board, *begin(cursor, self.board))
+    def _begin(self, begin: Callable[[Any, int, Look], Beginning], cursor: Any) -> Transaction:
+        beginning = begin(cursor, self.board, self.floors.look_for_due())
+        return self.driver.transaction(cursor, self.driver.dialect, self.board, *beginning)
 
     @contextlib.contextmanager
     def transaction(self, begin: Callable[[Any], T], commit: Callable[[Any, T], object] | None = None) -> Iterator[T]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.floors import ALWAYS
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.statement import Returning, Statement
 
@@ -36,19 +37,28 @@ class BoardStatus(NamedTuple):
 
 
 class Transaction:
-    """Runs statements with ``:board`` and ``:now`` bound in all of them.
+    """Runs statements with ``:board``, ``:now`` and ``:due_floor`` bound in all of them.
 
     They run on the DB-API's own cursor: SQLAlchemy's layer above it costs several times what a statement does.
     """
 
-    __slots__ = ("_bound", "_cursor", "_dialect", "changed", "marked", "moves_others", "notifies", "now", "status")
+    __slots__ = (
+        "_bound", "_cursor", "_dialect", "changed", "is_below_floors", "marked", "moves_others", "notifies", "now",
+        "status",
+    )  # fmt: skip
 
     def __init__(
-        self, cursor: Any, dialect: Dialect, board: int, now: float, status: BoardStatus | None = None
+        self,
+        cursor: Any,
+        dialect: Dialect,
+        board: int,
+        now: float,
+        status: BoardStatus | None = None,
+        due_floor: float = ALWAYS,
     ) -> None:
         self._cursor = cursor
         self._dialect = dialect
-        self._bound = {"board": board, "now": now}
+        self._bound = {"board": board, "now": now, "due_floor": due_floor}
         self.now = now
         #: As of its beginning; None where reading it takes a statement of its own.
         self.status = status
@@ -58,8 +68,14 @@ class Transaction:
         self.moves_others = True
         #: Whether another process may wait for what was written.
         self.notifies = False
+        #: Whether it has written what clients may not see from their floors on (``floors``).
+        self.is_below_floors = False
         #: The parents of which it has written how they have ended.
         self.marked: list[str] = []
+
+    @property
+    def board(self) -> int:
+        return int(self._bound["board"])
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         sql, constants = statement.on(self._dialect)

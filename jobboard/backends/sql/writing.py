@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from jobboard.backends.rows import JobRow
 from jobboard.backends.sql import job_statements, journal_statements, lanes, marks
+from jobboard.backends.sql.floors import are_below_floors
 from jobboard.backends.sql.journal_lines import journal_line
 from jobboard.backends.sql.lane_looks import LaneStep
 from jobboard.backends.sql.name_limits import are_any_limited
@@ -63,6 +64,7 @@ def _write(
         row["retain_until"] = transaction.now + change.retention if job.state is JobState.COMPLETE else None
         (rows if job.ties is None else tied).append(row)
         step.add(job, change, row)
+    transaction.is_below_floors |= are_below_floors([*rows, *tied], transaction.now)
     kinds = {change.told[0].kind for _, change in changed}
     lines = [journal_line(job.sequence, job.uuid, job.name, note) for job, change in changed for note in change.told]
     with transaction.together():

@@ -12,7 +12,8 @@ from pymysql.constants import SERVER_STATUS
 from sqlalchemy.dialects.mysql.pymysql import MySQLDialect_pymysql
 
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Beginning, Driver, has_input
+from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
@@ -102,16 +103,16 @@ class MysqlDriver(Driver):
         with contextlib.suppress(pymysql.Error, OSError):
             connection.close()
 
-    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+    def begin(self, cursor: Any, board: int, look: Look) -> Beginning:
         return self._begin(cursor, _BEGIN, board)
 
-    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+    def begin_read(self, cursor: Any, board: int, look: Look) -> Beginning:
         return self._begin(cursor, _BEGIN_READ, board)
 
-    def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> tuple[float, BoardStatus]:
+    def _begin(self, cursor: Any, kind: tuple[str, ...], board: int) -> Beginning:
         *_, status = not_empty(answers(cursor, *kind, SET_NOW, self._status.format(board=board)), self.where)
         [(now, due_at, *others)] = not_empty(status, self.where)
-        return float(now), BoardStatus(due_at is not None, *map(bool, others))
+        return Beginning(float(now), BoardStatus(due_at is not None, *map(bool, others)))
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
         assert isinstance(transaction, MysqlTransaction)

@@ -28,14 +28,13 @@ class MysqlTransaction(StepwiseTransaction):
     Changes that fail are told by what they are sent with, and the transaction is undone all the same.
     """
 
-    __slots__ = ("_script", "_size", "_waiting", "answers", "board")
+    __slots__ = ("_script", "_size", "_waiting", "answers")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: list[str] = []
         self._size = 0
         self._script: tuple[Script, dict[str, str]] | None = None
-        self.board = int(self._bound["board"])
         #: Once committed: the rows of each question that was sent with the commit.
         self.answers: list[Sequence[Row]] = []
 

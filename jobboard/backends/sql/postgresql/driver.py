@@ -18,7 +18,8 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from jobboard.backends.sql import sequences
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Driver, has_input
+from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Beginning, Driver, has_input
+from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.postgresql import change_source
@@ -56,13 +57,23 @@ _ENCODINGS = ("UTF8", "SQL_ASCII")
 
 #: In the same text as the beginning, which therefore takes no parameters. The time is read once, for the index's sake.
 _STATUS = """
-WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)
-SELECT now,
-    (SELECT due_at FROM jobboard_jobs WHERE board = {board} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL,
+WITH moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now), floor AS MATERIALIZED (
+    SELECT CASE WHEN (SELECT value FROM jobboard_meta WHERE name = 'mark {board}') IS DISTINCT FROM {mark}
+        THEN '-Infinity' ELSE float8 '{due_floor}' END AS due_at
+)
+SELECT now, (SELECT due_at FROM floor), (
+        SELECT due_at FROM jobboard_jobs
+        WHERE board = {board} AND due_at <= now AND due_at > (SELECT due_at FROM floor) ORDER BY due_at LIMIT 1
+    ) IS NOT NULL,
     EXISTS (SELECT FROM jobboard_pauses WHERE board = {board}),
     EXISTS (SELECT FROM jobboard_lanes WHERE board = {board} AND blocked_name IS NOT NULL),
     EXISTS (SELECT FROM jobboard_marks WHERE board = {board} AND due_at <= now)
 FROM moment
+"""
+#: A mark that the board never had before (``floors``).
+_SET_MARK = """
+INSERT INTO jobboard_meta (name, value) VALUES ('mark {board}', CAST(txid_current() AS text))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 """
 # An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an
 # empty board, must not choose another plan. So the values make no difference either: without a generic plan, each claim
@@ -168,21 +179,28 @@ class PostgresqlDriver(Driver):
             connection.execute("COMMIT")
         return [cursor.fetchall() for cursor in cursors]
 
-    def begin(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
+    def begin(self, cursor: Any, board: int, look: Look) -> Beginning:
         # Where the server or the user is set to be read-only, this fails as the statements without a BEGIN do.
-        return self._begin(cursor, "READ COMMITTED", board)
+        return self._begin(cursor, "READ COMMITTED", board, look)
 
-    def begin_read(self, cursor: Any, board: int) -> tuple[float, BoardStatus]:
-        return self._begin(cursor, "REPEATABLE READ READ ONLY", board)
+    def begin_read(self, cursor: Any, board: int, look: Look) -> Beginning:
+        return self._begin(cursor, "REPEATABLE READ READ ONLY", board, look)
 
-    def _begin(self, cursor: Any, kind: str, board: int) -> tuple[float, BoardStatus]:
-        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {self._status.format(board=board)}")
+    def _begin(self, cursor: Any, kind: str, board: int, look: Look) -> Beginning:
+        # A mark is a number, unless another program has written it.
+        mark = f"'{look.mark}'" if look.mark is not None and look.mark.isdecimal() else "NULL"
+        status = self._status.format(board=board, mark=mark, due_floor=look.due)
+        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {status}")
         cursor.nextset()
-        [(now, *status)] = not_empty(cursor.fetchall(), self.where)
-        return now, BoardStatus(*status)
+        [(now, due_floor, *status)] = not_empty(cursor.fetchall(), self.where)
+        return Beginning(now, BoardStatus(*status), due_floor)
 
     def commit(self, transaction: Transaction, cursor: Any) -> None:
-        cursor.execute("COMMIT")
+        mark = ""
+        if transaction.is_below_floors:
+            # Last, since others who set the mark wait for this commit.
+            mark = self.dialect.table_names.apply(_SET_MARK.format(board=transaction.board))
+        cursor.execute(f"{mark}COMMIT")
 
     def takes(self, connection: Any) -> bool:
         return isinstance(connection, psycopg.Connection)

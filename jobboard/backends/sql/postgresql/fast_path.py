@@ -6,6 +6,7 @@ differential test holds these statements to ``jobboard.backends.lifecycle``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from jobboard.backends.rows import (
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import ANY_JOB
 from jobboard.backends.sql.expiry import expire_and_promote
+from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.posting import Posting
@@ -55,7 +57,26 @@ from jobboard.states import JobState
 MOMENT = "moment AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::float8 AS now)"
 
 READY = f"FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {UNCLAIMED}"
-WANTED = "FROM unnest(CAST(:names AS text[])) AS wanted (name)"
+#: The board's mark, whether it is another one than that of the floors that are given, and whether these mean nothing.
+MARK = f"""
+mark AS MATERIALIZED (
+    SELECT value, is_new, is_new OR (CAST(:better AS bigint) IS NOT NULL AND (
+        SELECT place {READY} AND place < CAST(:better AS bigint) ORDER BY place, id LIMIT 1
+    ) IS NOT NULL) AS is_from_start
+    FROM (
+        SELECT value, value IS DISTINCT FROM CAST(:mark AS text) AS is_new FROM (
+            SELECT (SELECT value FROM jobboard_meta WHERE name = 'mark ' || CAST(:board AS int)) AS value OFFSET 0
+        ) AS found
+    ) AS compared
+)"""  # nosec B608 # made of this module's constants only; values are bound parameters
+DUE = """
+FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
+    AND due_at > CASE WHEN (SELECT is_new FROM mark) THEN '-Infinity' ELSE CAST(:due_floor AS float8) END
+"""
+_FROM = "coalesce(CASE WHEN NOT (SELECT is_from_start FROM mark) THEN %s END, -9223372036854775807)"
+#: From which place on to look for all jobs, or for those of a wanted name (``floors``).
+FLOOR_OF_ALL, FLOOR_OF_NAME = _FROM % "(CAST(:floors AS bigint[]))[1]", _FROM % "wanted.floor"
+WANTED = "FROM unnest(CAST(:names AS text[]), CAST(:floors AS bigint[])) AS wanted (name, floor)"
 
 CONSUME = Statement(
     text(f"""
@@ -139,20 +160,21 @@ POST_ONE = Statement(text(POST_TEXT % _ONE))
 
 
 _READY_IN = f"""
-WITH {MOMENT}
-SELECT now, least((
-        SELECT due_at FROM jobboard_jobs WHERE board = CAST(:board AS int) AND due_at IS NOT NULL
-        ORDER BY due_at LIMIT 1
-    ), (SELECT due_at FROM jobboard_marks WHERE board = CAST(:board AS int) ORDER BY due_at LIMIT 1)),
+WITH {MOMENT}, {MARK}
+SELECT now, (SELECT value FROM mark), least((SELECT due_at {DUE} ORDER BY due_at LIMIT 1), (
+        SELECT due_at FROM jobboard_marks WHERE board = CAST(:board AS int) ORDER BY due_at LIMIT 1)),
     EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND (running IS NULL OR {{barred}})),
     EXISTS (SELECT FROM jobboard_lanes WHERE board = CAST(:board AS int) AND blocked_name IS NOT NULL),
     (SELECT id {{ready}} LIMIT 1)
 FROM moment
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-READY_IN = Statement(text(_READY_IN.format(barred="true", ready=f"{READY} ORDER BY place, id")))
+READY_IN = Statement(
+    text(_READY_IN.format(barred="true", ready=f"{READY} AND place >= {FLOOR_OF_ALL} ORDER BY place, id"))
+)
 _FIRST_FROM_NAMES_ON = f"""
     {WANTED}, LATERAL (
-        SELECT id, name {READY} AND (state, name) >= ({UNCLAIMED}, wanted.name) ORDER BY name, place, id LIMIT 1
+        SELECT id, name {READY} AND (state, name, place) >= ({UNCLAIMED}, wanted.name, {FLOOR_OF_NAME})
+        ORDER BY name, place, id LIMIT 1
     ) AS first WHERE first.name = wanted.name
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _IS_WANTED = "name = ANY (CAST(:names AS text[]))"
@@ -206,13 +228,16 @@ class PostgresqlReading(Reading):
 
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         statement = READY_IN if names is None else READY_IN_OF_NAMES
-        [(now, due_at, is_barred, is_any_blocked, head)] = self._query(statement, **wanted(names))
+        look = self._transactions.floors.look_to_wait(names)
+        [(now, mark, due_at, is_barred, is_any_blocked, head)] = self._query(statement, **asked_by(look))
         if is_barred or (due_at is not None and due_at <= now):
             return super().ready_in(names)
         if head is not None:
             return 0.0
-        due_in = None if due_at is None else max(RECHECK_DELAY, float(due_at) - float(now))
-        return no_later_than_exchange(due_in) if is_any_blocked else due_in
+        self._transactions.floors.note(look, mark, now, [], 1)
+        due_in = min(math.inf if due_at is None else float(due_at) - float(now), look.recheck_in(mark))
+        wait = None if math.isinf(due_in) else max(RECHECK_DELAY, due_in)
+        return no_later_than_exchange(wait) if is_any_blocked else wait
 
     def _query(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         return not_empty(self._transactions.query(statement, **parameters), self._transactions.driver.where)
@@ -256,6 +281,18 @@ class PostgresqlClaimedJobs(ClaimedJobs):
 
 def wanted(names: frozenset[str] | None) -> dict[str, list[str]]:
     return {} if names is None else {"names": list(names)}
+
+
+def asked_by(look: Look) -> dict[str, object]:
+    """Return the parameters that say where to look."""
+    names = None if look.names is None else list(look.names)
+    return {
+        "names": None if names is None else texts(names),
+        "floors": numbers(look.floors(names or [None])),
+        "better": look.better,
+        "mark": look.mark,
+        "due_floor": look.due,
+    }
 
 
 def _is_simple(rows: Sequence[NewJob]) -> bool:

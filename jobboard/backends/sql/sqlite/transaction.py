@@ -24,10 +24,6 @@ class SqliteTransaction(Transaction):
         #: The request of a waiter, under which this transaction claims.
         self.taken: TakenRequest | None = None
 
-    @property
-    def board(self) -> int:
-        return int(self._bound["board"])
-
     def insert(self, sql: str, values: tuple[Any, ...]) -> int | None:
         """Insert a row, and return its number; None if there is one that forbids it."""
         self._cursor.execute(sql, values)

@@ -1,0 +1,151 @@
+"""``python -m benchmarks pressure STORE``: what a life costs the server beside something that keeps old rows.
+
+A life is a post, a claim and its end, in batches of 50 of one client, at a fixed rate. Each cell takes a server of its
+own. The CPU is that of all processes of the server, and includes its vacuum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.boards import post
+from benchmarks.catalogue import Catalogue
+from benchmarks.figures import print_rows, short
+from jobboard import JobBoard, fetch
+
+_BATCH = 50
+_TICKS_PER_SECOND = 100
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is done beside the lives.
+
+    :param begin: statements of another connection, which stays open.
+    :param step: one that it executes before each window.
+    :param backlog: whether jobs wait from the beginning on.
+    :param names: the names that claims ask for; None for any.
+    :param retries: how many jobs of a batch are abandoned, for a second.
+    """
+
+    begin: tuple[str, ...] = ()
+    step: str = ""
+    backlog: bool = False
+    names: tuple[str, ...] | None = None
+    retries: int = 0
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """A kind of server under pressure."""
+
+    start: Callable[[], Any]
+    cells: dict[str, Cell]
+
+
+@dataclass
+class Costs:
+    """What a life cost in each window, in microseconds of the server's CPU, and how many lives a second there were."""
+
+    cpu: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+
+
+_PRESSURES = Catalogue(
+    {
+        "postgresql": ("benchmarks.postgresql_store:PRESSURE", "postgresql"),
+        "mariadb": ("benchmarks.mariadb_store:PRESSURE", "mysql"),
+    }
+)
+
+
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks pressure", description=__doc__)
+    parser.add_argument("store", choices=_PRESSURES)
+    parser.add_argument("--only", action="append", metavar="CELL", help="only this cell; may be repeated")
+    parser.add_argument("--seconds", type=int, default=60, help="how long each cell takes (60)")
+    parser.add_argument("--window", type=int, default=10, help="how many seconds of it make one figure (10)")
+    parser.add_argument("--rate", type=int, default=1000, help="lives a second (1000)")
+    parser.add_argument("--backlog", type=int, default=1_000_000, help="how many jobs a backlog has (1000000)")
+    given = parser.parse_args(words)
+    pressure: Pressure = _PRESSURES[given.store]
+    if unknown := set(given.only or ()) - set(pressure.cells):
+        parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(pressure.cells)}")
+    rows = [("cell", "first", "last", "best", "worst", "last/first", "worst/best", "lives/s at last")]
+    for name, cell in pressure.cells.items():
+        if given.only is None or name in given.only:
+            costs = _measure(pressure.start, cell, given, name)
+            first, last, best, worst = costs.cpu[0], costs.cpu[-1], min(costs.cpu), max(costs.cpu)
+            ratios = f"{last / first:.2f}", f"{worst / best:.2f}"
+            rows.append((name, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
+    print_rows(rows)
+
+
+def _measure(start: Callable[[], Any], cell: Cell, given: argparse.Namespace, name: str) -> Costs:
+    costs = Costs()
+    with start() as server, fetch("pressure", server.uri) as board:
+        if cell.backlog:
+            post(board, given.backlog, 1000)
+        # What is planned and read for the first time counts for nothing.
+        _live(board, _BATCH * 10, given.rate, cell)
+        with _beside(server, cell) as step:
+            for number in range(1, given.seconds // given.window + 1):
+                step()
+                began, before = time.perf_counter(), _cpu_of(server.process.pid)
+                lives = _live(board, given.rate * given.window, given.rate, cell)
+                costs.rates.append(lives / (time.perf_counter() - began))
+                costs.cpu.append((_cpu_of(server.process.pid) - before) / lives * 1e6)
+                figures = f"{costs.cpu[-1]:.0f} us a life, {costs.rates[-1]:,.0f} lives/s"
+                print(f"# {name}, {number * given.window} s: {figures}", flush=True)
+    return costs
+
+
+@contextmanager
+def _beside(server: Any, cell: Cell) -> Iterator[Callable[[], object]]:
+    """Do what a cell does beside the lives; yields what is called before each window."""
+    with closing(server.client()) as client:
+        for statement in cell.begin:
+            client.cursor().execute(statement)
+        yield (lambda: client.cursor().execute(cell.step)) if cell.step else (lambda: None)
+
+
+def _live(board: JobBoard, count: int, rate: int, cell: Cell) -> int:
+    """Lead about this many lives, for as long as they take at the rate and no longer; return how many."""
+    began = time.perf_counter()
+    ended = _BATCH - cell.retries
+    for done in itertools.count(ended, ended):
+        post(board, ended, ended)
+        jobs = board.claim_next("bench", cell.names, limit=_BATCH)
+        for job in jobs[ended:]:
+            board.abandon(job, "bench", delay=1)
+        if any(board.consume_many(jobs[:ended], "bench")):
+            raise AssertionError("a claim was lost in a benchmark")
+        elapsed = time.perf_counter() - began
+        if done >= count or elapsed > count / rate:
+            return done
+        time.sleep(max(0.0, done / rate - elapsed))
+    raise AssertionError("the count of lives has no end")
+
+
+def _cpu_of(server: int) -> float:
+    """Return the seconds of CPU that a process has had, and its children, also those that have ended."""
+    ticks = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(") ")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            # Those of its own, and of the server those of its ended children too.
+            if int(folder.name) == server:
+                ticks += sum(map(int, fields[11:15]))
+            elif int(fields[1]) == server:
+                ticks += sum(map(int, fields[11:13]))
+    return ticks / _TICKS_PER_SECOND
