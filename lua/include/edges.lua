@@ -60,13 +60,6 @@ local function write_end(child, parent, ending)
   end
 end
 
--- Let a child have never waited for a parent.
-local function delete_edge(child, parent)
-  write_end(child, parent, {'OPEN'})
-  redis.call('ZREM', key('parents', child), parent)
-  redis.call('ZREM', key('children', parent), child)
-end
-
 -- How a parent stands, as the end of an edge says it; if that can't be read, as the parent stands now.
 local function ending_in(value, parent)
   local is_readable, outcome, name, result, is_cut = pcall(cmsgpack.unpack, value)

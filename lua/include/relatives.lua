@@ -43,6 +43,13 @@ carry_out = function(soon)
     end
   end
 
+  -- Let a child have never waited for a parent.
+  local function delete_edge(child, parent)
+    write_end(child, parent, {'OPEN'})
+    redis.call('ZREM', key('parents', child), parent)
+    redis.call('ZREM', key('children', parent), child)
+  end
+
   -- Let one child know how a parent, or its graph, stands; one that is forgotten has no edges.
   local function tell_child(child, parent, ending)
     local job = jobs[child]

@@ -74,7 +74,7 @@ SELECT job.*, (SELECT value FROM mark), (SELECT now FROM moment),
 FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
 _LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
-_AS_USUAL = f"AND (SELECT met FROM status) = {_AS_ASKED}"
+_AS_USUAL = f"AND (SELECT met FROM status) = {_AS_ASKED}"  # nosec B608 # a constant
 _NONE_IS_LIMITED = """
     AND NOT EXISTS (
         SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND name = ANY (ARRAY(SELECT name FROM heads))
