@@ -18,6 +18,7 @@ from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
 from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
 from jobboard.backends.sql.sqlite.migration import statements, version_of
+from jobboard.backends.sql.sqlite.space import shortages_of
 from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
 from jobboard.validation import check_number, option_in_seconds
 
@@ -119,6 +120,9 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
 
     def boards(self, timeout: float) -> list[str]:
         return board_names(self._path, timeout)
+
+    def shortages(self) -> list[str]:
+        return shortages_of(self._path)
 
     def now(self) -> float:
         return time.time()

@@ -26,6 +26,7 @@ from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.migration import statements, version_of
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
+from jobboard.backends.sql.sqlite.space import CHECKPOINT_PAGES, LOG_SIZE, PAGE_SIZE
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.sqlite.user_connection import AdaptedAiosqliteConnection, SqliteUserConnection
 from jobboard.backends.sql.statement import json_list
@@ -192,11 +193,12 @@ class SqliteDatabase(Database):
         )
         try:
             # A claim touches a few rows on many pages, and whole pages are what is written.
-            connection.execute("PRAGMA page_size=2048")
+            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             # They are mostly the same pages again: rarer checkpoints write them back more rarely.
-            connection.execute("PRAGMA wal_autocheckpoint=4000")
+            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit={LOG_SIZE}")
             seconds = self._busy_timeout if busy_timeout is None else busy_timeout
             connection.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
         except sqlite3.Error:
