@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from harnesses.diaries import whole_lines
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
@@ -28,7 +29,7 @@ def diary(tmp_path: Path) -> Path:
 
 
 def lines_of(diary: Path) -> list[list[str]]:
-    return [line.split(" ", 3) for line in diary.read_text().splitlines()] if diary.exists() else []
+    return [line.split(" ", 3) for line in whole_lines(diary)]
 
 
 def pids_of(diary: Path) -> list[int]:

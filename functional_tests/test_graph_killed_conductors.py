@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.diaries import whole_lines
 from harnesses.fixtures import a_store
 from servers.durable_stores import STORES, Store
 
@@ -36,8 +37,7 @@ def board(store: Store) -> Iterator[JobBoard]:
 
 def runs_of(diary: Path) -> list[tuple[str, str]]:
     """Return what the handlers wrote down, in its order: a job, and whether its run began or ended."""
-    lines = diary.read_text().splitlines() if diary.exists() else []
-    return [(uuid, what) for uuid, _, _, what in map(str.split, lines)]
+    return [(uuid, what) for uuid, _, _, what in map(str.split, whole_lines(diary))]
 
 
 @pytest.mark.timeout(2 * PATIENCE)
