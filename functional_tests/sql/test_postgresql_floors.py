@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -119,6 +120,26 @@ def test_a_post_of_a_long_transaction_is_claimed_after_a_look_from_the_start(
     # One who waits wakes for that look.
     backend: Any = one._backend  # type: ignore[attr-defined]
     assert backend.operations.reading.ready_in(names and frozenset(names)) <= 0.3
+    assert eventually(lambda: one.claim_next("one", names))[0].uuid == late.uuid
+
+
+def test_a_delayed_post_of_a_long_transaction_is_seen_while_a_name_is_paused(
+    clients: Clients, names: Any, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floors, "MAX_PAUSE", 0.3)
+    one, _ = clients
+    ready_in: Any = one._backend.operations.reading.ready_in  # type: ignore[attr-defined]
+    with postgresql.client() as connection:
+        connection.execute("BEGIN")
+        late = one.post("resize", connection=connection, delay=0.01)
+        time.sleep(0.02)
+        one.post("resize")
+        one.claim_next("one", names)
+        one.pause("other")
+        connection.execute("COMMIT")
+    wait = ready_in(names and frozenset(names))
+    assert wait is not None
+    assert wait <= 0.3
     assert eventually(lambda: one.claim_next("one", names))[0].uuid == late.uuid
 
 

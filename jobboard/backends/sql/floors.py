@@ -125,6 +125,16 @@ class Floors:
         """Return how to look for what is due only."""
         return _look(None, self._last, self._last.until)
 
+    def recheck_in(self) -> float:
+        """Return the seconds after which to look again for what is due; infinite where there are no floors yet.
+
+        Another thread may set a floor at any moment: so there is a bound also if the last look was from the start.
+        """
+        if self._last.claimed < LEAST_CLAIMS:
+            return math.inf
+        left = self._last.until - time.monotonic()
+        return left if left > 0 else MAX_PAUSE
+
     def note(self, look: Look, mark: str | None, now: float, claimed: Sequence[tuple[str, int]], limit: int) -> None:
         """Note what a look has found, on a board where nothing is due.
 

@@ -231,7 +231,10 @@ class PostgresqlReading(Reading):
         look = self._transactions.floors.look_to_wait(names)
         [(now, mark, due_at, is_barred, is_any_blocked, head)] = self._query(statement, **asked_by(look))
         if is_barred or (due_at is not None and due_at <= now):
-            return super().ready_in(names)
+            wait = super().ready_in(names)
+            # Its transaction looks for what is due from a floor on.
+            recheck_in = max(RECHECK_DELAY, self._transactions.floors.recheck_in())
+            return wait if math.isinf(recheck_in) else min(recheck_in, math.inf if wait is None else wait)
         if head is not None:
             return 0.0
         self._transactions.floors.note(look, mark, now, [], 1)
