@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
-from jobboard import Job, JobBoard, JobState
+from jobboard import Job, JobBoard, JobState, Posting
 from jobboard.backends.rows import IfFailed, Ties
 from jobboard.board import client_of
 from jobboard.testing import eventually
@@ -106,3 +107,17 @@ def test_a_graph_is_sealed_as_a_parent_fails(
         state = lost if if_failed == "wait" else free
         eventually(lambda: board.get(child.uuid).state is state)
     assert board.audit() == []
+
+
+def test_parts_of_a_graph_may_be_posted_within_a_microsecond(
+    monkeypatch: pytest.MonkeyPatch, harness: EtcdHarness
+) -> None:
+    """The timer of the graph has the same key then, before and after."""
+    board = harness.board()
+    connection: Any = client_of(board).backend.connection  # type: ignore[attr-defined]
+    latest, parts = round(connection.latest(), 3), itertools.count()
+    monkeypatch.setattr(connection, "latest", lambda: latest + next(parts) * 2.5e-7)
+    parents = [Posting("resize") for _ in range(300)]
+    *_, child = board.post_many([*parents, Posting("resize", after=parents)])
+    assert next(parts) > 3
+    assert child.state is JobState.BLOCKED

@@ -175,10 +175,12 @@ class Mark:
 
     def ops(self, keys: Keys, before: Mark | None = None) -> list[Op]:
         """Return the operations that write it, and its timer, in place of an earlier one."""
-        parent, ops = self.step.parent, list[Op]()
-        if before is not None and before.revision and before.due != self.due:
-            ops.append(delete(keys.due_mark(before.due, parent)))
-        return [*ops, put(keys.mark(parent), self.packed()), put(keys.due_mark(self.due, parent), b"")]
+        parent = self.step.parent
+        timer = keys.due_mark(self.due, parent)
+        # Two moments may make one key, and etcd refuses a transaction that changes a key twice.
+        earlier = keys.due_mark(before.due, parent) if before is not None and before.revision else timer
+        ops = [] if earlier == timer else [delete(earlier)]
+        return [*ops, put(keys.mark(parent), self.packed()), put(timer, b"")]
 
     def gone(self, keys: Keys) -> list[Op]:
         """Return the operations that delete it."""
