@@ -9,7 +9,18 @@ from typing import Any
 from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
 from jobboard.backends.edges import Ended
 from jobboard.backends.etcd.keys import Keys, decoded
-from jobboard.backends.etcd.txn import Compare, Found, KeyValue, Op, delete, get, modified_at, put, scan_prefix
+from jobboard.backends.etcd.txn import (
+    Compare,
+    Found,
+    KeyValue,
+    Op,
+    delete,
+    get,
+    modified_at,
+    moved_timer,
+    put,
+    scan_prefix,
+)
 from jobboard.backends.kv.codec import BYTES_OR_NONE, FLAG, NUMBER, TEXT, items_of, pack
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import JobRow
@@ -176,11 +187,8 @@ class Mark:
     def ops(self, keys: Keys, before: Mark | None = None) -> list[Op]:
         """Return the operations that write it, and its timer, in place of an earlier one."""
         parent = self.step.parent
-        timer = keys.due_mark(self.due, parent)
-        # Two moments may make one key, and etcd refuses a transaction that changes a key twice.
-        earlier = keys.due_mark(before.due, parent) if before is not None and before.revision else timer
-        ops = [] if earlier == timer else [delete(earlier)]
-        return [*ops, put(keys.mark(parent), self.packed()), put(timer, b"")]
+        earlier = keys.due_mark(before.due, parent) if before is not None and before.revision else None
+        return [put(keys.mark(parent), self.packed()), *moved_timer(earlier, keys.due_mark(self.due, parent))]
 
     def gone(self, keys: Keys) -> list[Op]:
         """Return the operations that delete it."""

@@ -31,6 +31,7 @@ from jobboard.backends.etcd.txn import (
     delete,
     get,
     modified_at,
+    moved_timer,
     put,
     scan_prefix,
 )
@@ -116,11 +117,9 @@ class LaneStep:
 
     def ops(self, keys: Keys) -> list[Op]:
         """Rewrite the guard, and the timer of the next look; a lane without jobs needs no guard."""
-        ops, before, look_at = list[Op](), self.before.look_at, self.guard.look_at
-        if before is not None and before != look_at:
-            ops.append(delete(keys.look(before, self.lane)))
-        if look_at is not None:
-            ops.append(put(keys.look(look_at, self.lane), b""))
+        look_at = self.guard.look_at
+        before, after = (None if at is None else keys.look(at, self.lane) for at in (self.before.look_at, look_at))
+        ops = moved_timer(before, after)
         if look_at is None and not self.needs_guard:
             return [*ops, delete(keys.guard(self.lane))] if self.revision else ops
         return [*ops, put(keys.guard(self.lane), pack(list(self.guard)))]

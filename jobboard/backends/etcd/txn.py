@@ -112,6 +112,15 @@ def delete(key: bytes) -> Op:
     return {"request_delete_range": {"key": b64(key)}}
 
 
+def moved_timer(before: bytes | None, after: bytes | None) -> list[Op]:
+    """Return the operations that write a timer in place of an earlier one; None: there is none.
+
+    Two moments may make one key, and etcd refuses a transaction that changes a key twice.
+    """
+    ops = [] if before is None or before == after else [delete(before)]
+    return ops if after is None else [*ops, put(after, b"")]
+
+
 def delete_range(start: bytes, end: bytes) -> Op:
     return {"request_delete_range": {"key": b64(start), "range_end": b64(end)}}
 
