@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.diaries import whole_lines
 from harnesses.durable_work import STEPS
 from servers.durable_stores import Store, running
 
@@ -36,7 +37,7 @@ def board(store: Store, request: pytest.FixtureRequest) -> Iterator[JobBoard]:
 def effects_of(diary: Path) -> dict[tuple[str, str], list[str]]:
     """Return what the calls of each step of each job have returned, in their order."""
     effects: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for line in diary.read_text().splitlines():
+    for line in whole_lines(diary):
         job, rest = line.split(" ", 1)
         name, nonce = rest.rsplit(" ", 1)
         effects[job, name].append(nonce)
@@ -62,7 +63,7 @@ def test_a_recorded_step_never_runs_again_whoever_is_killed(
     lines = 0
     for kill in range(KILLS):
         lines += chance.randint(8, 20)
-        eventually(lambda wanted=lines: diary.exists() and len(diary.read_text().splitlines()) >= wanted, 60)
+        eventually(lambda wanted=lines: len(whole_lines(diary)) >= wanted, 60)
         crew.pop(0).kill()
         crew.append(conductor())
         for job in jobs[kill * JOBS // KILLS : (kill + 1) * JOBS // KILLS]:
