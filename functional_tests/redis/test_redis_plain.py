@@ -14,6 +14,7 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import EventKind, JobBoard, JobPriority, Posting
+from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome
 from jobboard.backends.redis import RedisBackend, waiting
 from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob, Ties, Verdict
 from jobboard.board import client_of
@@ -237,3 +238,18 @@ def test_a_graph_writes_the_same(
         assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
     assert steps == count
     assert plain.audit() == []
+
+
+def test_a_link_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+    linked, posted = harness.board(), harness.board()
+    *parents, child, graph = (str(uuid.uuid4()) for _ in range(8))
+    for board, most in ((linked, 2), (posted, 6)):
+        jobs, ties = board._backend.jobs, Ties(has_children=True)
+        jobs.post([NewJob(each, "part", 3, b"{}", graph=graph, ties=ties) for each in parents])
+        jobs.post([NewJob(child, "whole", 3, b"{}", graph=graph, parents=tuple(parents[:most]))])
+    edges = linked._backend.edges
+    for rest, outcome in ((parents[2:], LinkOutcome.DONE), (parents, LinkOutcome.REPEATED)):
+        assert edges.link(child, rest) is outcome
+        assert dict(Keys(server, linked).items()) == dict(Keys(server, posted).items())
+    assert edges.counts([child]) == [EdgeCounts(open=6)]
+    assert linked.audit() == []
