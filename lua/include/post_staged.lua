@@ -4,24 +4,36 @@
 -- The plain case of a part of a graph: new jobs of one name that wait for nothing but the graph, whose mark says when
 -- it is given up. What it writes and what posting.lua writes must be changed together.
 
+-- The ties of a part of a graph, if they are plain.
+local function staged_ties(parts)
+  local delay, lane, ties = unpack(cmsgpack.unpack(parts), 1, 3)
+  if delay or lane or not ties or not ties.graph then
+    return
+  end
+  for tie in pairs(ties) do
+    if tie ~= 'graph' and tie ~= 'has_children' then
+      return
+    end
+  end
+  return ties
+end
+
 -- Returns the uuids, the graph and whether each has children, if the case is plain but for the records.
 local function staged_uuids(postings)
-  local name, graph, uuids, are_parents, seen = postings[2], nil, {}, {}, {}
+  local name, graph, uuids, are_parents, seen, known = postings[2], nil, {}, {}, {}, {}
   for index = 1, #ARGV - 1 do
     local from = POSTING_PARTS * (index - 1)
     local uuid, parts = postings[from + 1], postings[from + 7]
-    local ties = type(parts) == 'table' and not (parts[1] or parts[2]) and parts[3]
     local is_other_name = postings[from + 2] ~= name
-    if not (ties and ties.graph) or ties.graph ~= (graph or ties.graph) or is_other_name or seen[uuid]
-      or postings[from + 4] or postings[from + 6] then
+    if type(parts) ~= 'string' or is_other_name or seen[uuid] or postings[from + 4] or postings[from + 6] then
       return
     end
-    for tie in pairs(ties) do
-      if tie ~= 'graph' and tie ~= 'has_children' then
-        return
-      end
+    -- Most jobs of a part have the same ties, in the same bytes.
+    local ties = known[parts] or staged_ties(parts)
+    if not ties or ties.graph ~= (graph or ties.graph) then
+      return
     end
-    graph, seen[uuid] = ties.graph, true
+    known[parts], graph, seen[uuid] = ties, ties.graph, true
     uuids[index], are_parents[index] = uuid, ties.has_children or false
   end
   return uuids, graph, are_parents
@@ -40,6 +52,16 @@ local function is_new_part(uuids, graph)
     gone[number + 1] = key('done', uuid)
   end
   return redis.call('EXISTS', unpack(gone)) == 0 and not is_any_known(uuids)
+end
+
+-- Let new jobs have keys of their own: in `owners`, each comes behind its score.
+local function add_owners(owners)
+  if redis.call('ZADD', key('own_keys'), 'NX', unpack(owners)) < #owners / 2 then
+    for at = 2, #owners, 2 do
+      delete_remains(owners[at])
+    end
+    redis.call('ZADD', key('own_keys'), unpack(owners))
+  end
 end
 
 -- Post them, if they are new. Returns the answer of post.lua.
@@ -87,18 +109,17 @@ local function post_staged(postings)
     children[at - 1], children[at] = '0', uuid
     codes[index] = -sequence
     if are_parents[index] then
-      delete_remains(uuid)
       owners[#owners + 1], owners[#owners + 2] = '+inf', uuid
     end
+  end
+  if #owners > 0 then
+    add_owners(owners)
   end
   redis.call('HSET', key('jobs'), unpack(records))
   redis.call('HSET', key('listings'), unpack(listings))
   redis.call('ZADD', key('blocked', name), unpack(places))
   redis.call('ZADD', key('names'), 'NX', '0', name)
   redis.call('ZADD', key('children', 'graph:' .. graph), unpack(children))
-  if #owners > 0 then
-    redis.call('ZADD', key('own_keys'), unpack(owners))
-  end
   local due = now + GRAPH_TTL
   redis.call('HSET', key('marks'), 'graph:' .. graph, pack({'GONE', '', false, false, '', due}))
   redis.call('ZADD', key('delayed'), string.format('%.0f', due), '\tgraph:' .. graph)
