@@ -6,11 +6,19 @@
 -- Returns: NEWER and the uuid, if the child is of a newer format, or OK, and DONE, REPEATED, STARTED or MISSING
 -- A repeat finds the edges.
 --
+-- include: link_plainly
+
+local request = cmsgpack.unpack(ARGV[1])
+local plain = link_plainly(unpack(request))
+if plain then
+  return {'OK', plain}
+end
+
 -- include: expire_and_promote
 
 expire_and_promote('50')
 
-local child, parents = unpack(cmsgpack.unpack(ARGV[1]))
+local child, parents = unpack(request)
 local uuids = {child, unpack(parents)}
 fetch(uuids)
 fetch_finished(uuids)

@@ -3,9 +3,9 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack, of each its uuid, name, priority, key or nil, if_exists, run_at or nil, delay or nil, and the
---       posted fields of record.lua or nil, all one after the other; one with ties has a list for the delay: [delay or
---       false, lane or false, and if there are others, a map of them: those of record.lua, and max_delay, key_for,
---       parents, graph]
+--       posted fields of record.lua or nil, all one after the other; one with ties has for the delay the msgpack of
+--       [delay or false, lane or false, and if there are others, a map of them: those of record.lua, and max_delay,
+--       key_for, parents, graph]
 --       2.. the payloads, one for each
 -- Returns: now and the last sequence, if all were posted just as sent, and their sequences follow each other; otherwise
 --       OK or REFUSED; now; for each its sequence (posted just as sent; negative if it is BLOCKED) or its outcome, as

@@ -15,7 +15,7 @@ from servers.redis_servers import RedisServer
 from jobboard import AlreadyPosted, BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
-from jobboard.backends.rows import Fence, NewJob, Ties, Verdict
+from jobboard.backends.rows import Fence, NewJob, PostOutcome, Ties, Verdict
 from jobboard.testing.contract.lanes import states_of
 
 LONG = 600.0
@@ -189,7 +189,7 @@ def test_nothing_stays_of_jobs_that_are_forgotten(board: JobBoard, hand: Hand) -
 
 def test_a_uuid_that_is_posted_again_has_nothing_of_a_job_that_is_forgotten(board: JobBoard, hand: Hand) -> None:
     backend, parents = backend_of(board), [board.post("resize") for _ in range(2)]
-    jobs = [board.post("report", after=parents, if_failed="run"), *(board.post("report") for _ in range(3))]
+    jobs = [board.post("report", after=parents, if_failed="run"), *(board.post("report") for _ in range(4))]
     board.trash(parents[0], by="ada")
     end(board, parents[1])
     for job in jobs:
@@ -201,15 +201,17 @@ def test_a_uuid_that_is_posted_again_has_nothing_of_a_job_that_is_forgotten(boar
         # As if its time were over.
         hand("DEL", f"done:{job.uuid}")
         hand("ZADD", "own_keys", 1, job.uuid)
-    first, second, third, fourth = jobs
+    first, second, third, fourth, fifth = jobs
     parent = board.post("resize")
     for job in (first, second):
         board.post("report", uuid=job.uuid, after=[parent])
     for job in (third, fourth):
         board.post("report", uuid=job.uuid)
+    part = NewJob(fifth.uuid, "report", 3, b"", graph=str(uuids.uuid4()), ties=Ties(has_children=True))
+    assert backend.jobs.post([part])[0].outcome is PostOutcome.POSTED
     for job in jobs:
         assert (backend.steps.load(job.uuid, 0, 9), backend.steps.signals(job.uuid)) == ([], [])
-    assert backend.edges.counts([job.uuid for job in jobs]) == [EdgeCounts(open=1)] * 2 + [EdgeCounts()] * 2
+    assert backend.edges.counts([job.uuid for job in jobs]) == [EdgeCounts(open=1)] * 2 + [EdgeCounts()] * 3
     assert backend.steps.signal(third.uuid, "go", b"2") is SignalOutcome.DONE
     fence = Fence(fourth.uuid, "alice", board.claim(fourth.uuid, "alice", LONG))
     assert backend.steps.save(fence, StepRow(0, "pay", b"2")) is Verdict.DONE

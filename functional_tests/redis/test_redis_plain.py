@@ -14,8 +14,9 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import EventKind, JobBoard, JobPriority, Posting
+from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome
 from jobboard.backends.redis import RedisBackend, waiting
-from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob, Ties, Verdict
+from jobboard.backends.rows import ClaimRequest, Consumption, Fence, NewJob, PostOutcome, Ties, Verdict
 from jobboard.board import client_of
 
 LONG = 600.0
@@ -203,7 +204,7 @@ def lead_children(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]
         NewJob(each, ("leaf", "part")[number % 2], number % 5 + 1, b"{}", graph=graph, parents=of_it)
         for number, (each, of_it) in enumerate(zip(children, [(one,), (one,), (one, two)] * 3, strict=False))
     ]
-    yield from (None for part in (parents, new) for _ in range(2) if backend.jobs.post(part))
+    yield from (None for part in (parents, new[::2], new[1::2]) for _ in range(2) if backend.jobs.post(part))
     yield from (None for _ in backend.jobs.post([NewJob(lonely, "leaf", 3, b"{}", graph=graph)]))
     for _ in range(2):
         backend.edges.seal(graph)
@@ -220,7 +221,36 @@ def lead_children(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]
     yield None
 
 
-@pytest.mark.parametrize(("lead", "count"), [(lead_graph, 11), (lead_children, 14)])
+def lead_generations(backend: RedisBackend, uuids: Sequence[str]) -> Iterator[None]:
+    """Post parts of a graph whose jobs wait for jobs of the same part, of an earlier one, and for an unknown one."""
+    one, two, three, four, five, six, seven, eight, nine, unknown, graph = uuids
+    ties = Ties(has_children=True)
+    parts: list[list[tuple[str, tuple[str, ...], Ties | None]]] = [
+        [(one, (), ties), (two, (one,), ties), (three, (one, two), None)],
+        [(four, (two, one), ties), (five, (four, two, four), None)],
+        # These are not plain: the parent gets its first child, or is not on the board.
+        [(six, (), None), (seven, (six, one), None)],
+        [(eight, (three,), None)],
+        [(nine, (unknown, one), None)],
+    ]
+    for part in parts:
+        new = [NewJob(each, "part", 3, b"{}", graph=graph, parents=of_it, ties=its) for each, of_it, its in part]
+        for _ in range(2):
+            outcomes = {posted.outcome for posted in backend.jobs.post(new)}
+            assert (outcomes == {PostOutcome.NO_PARENT}) is (part is parts[-1])
+            yield None
+    backend.edges.seal(graph)
+    yield None
+    for owner, most in (("a", [one, six]), ("b", [two, seven]), ("c", [three, four]), ("d", [five, eight])):
+        claimed = backend.jobs.claim_next(ClaimRequest("alice", owner * 32, LONG), None, 9)
+        assert [row.uuid for row in claimed] == most
+        yield None
+        ends = [Consumption(Fence(row.uuid, "alice", row.token), b"1", LONG) for row in claimed]
+        assert backend.jobs.consume(ends) == [Verdict.DONE] * len(ends)
+        yield None
+
+
+@pytest.mark.parametrize(("lead", "count"), [(lead_graph, 11), (lead_children, 16), (lead_generations, 19)])
 def test_a_graph_writes_the_same(
     server: RedisServer,
     harness: RedisHarness,
@@ -237,3 +267,20 @@ def test_a_graph_writes_the_same(
         assert dict(Keys(server, plain).items()) == dict(Keys(server, received).items())
     assert steps == count
     assert plain.audit() == []
+
+
+def test_a_link_writes_the_same(server: RedisServer, harness: RedisHarness) -> None:
+    linked, posted = harness.board(), harness.board()
+    *parents, child, graph = (str(uuid.uuid4()) for _ in range(8))
+    for board, most in ((linked, 2), (posted, 6)):
+        jobs, ties = board._backend.jobs, Ties(has_children=True)
+        jobs.post([NewJob(each, "part", 3, b"{}", graph=graph, ties=ties) for each in parents])
+        board.trash(parents[5], by="ada")
+        jobs.post([NewJob(child, "whole", 3, b"{}", graph=graph, parents=tuple(parents[:most]))])
+    edges = linked._backend.edges
+    # The last one is not plain: a parent is in the trash.
+    for most, outcome in ((5, LinkOutcome.DONE), (5, LinkOutcome.REPEATED), (6, LinkOutcome.DONE)):
+        assert edges.link(child, parents[2:most]) is outcome
+    assert dict(Keys(server, linked).items()) == dict(Keys(server, posted).items())
+    assert edges.counts([child]) == [EdgeCounts(open=5, failed=1)]
+    assert linked.audit() == []

@@ -92,15 +92,17 @@ end
 -- one child, or if one of the children may go on.
 local function edges_of(parents, uuids, ends, name)
   local edges, marked = {}, redis.call('HMGET', key('marks'), unpack(uuids))
+  local done = cmsgpack.pack('DONE', name)
   for _, number in ipairs(parents) do
     local uuid, result = uuids[number], ends[END_PARTS * number]
-    local children = redis.call('ZRANGEBYLEX', key('children', uuid), '-', '+', 'LIMIT', 0, 2)
+    local children = redis.call('ZRANGE', key('children', uuid), 0, 1)
     local child = children[1]
     if not child or children[2] or marked[number] or result and #result > MAX_PLAIN_RESULT then
       return
     end
     local list = edges[child] or {}
-    edges[child], list[#list + 1], list[#list + 2] = list, uuid, cmsgpack.pack('DONE', name, result, false)
+    edges[child], list[#list + 1] = list, uuid
+    list[#list + 1] = done .. (result and text_heads[#result] .. result or '\194') .. '\194'
   end
   for child, list in pairs(edges) do
     local ended = redis.call('HLEN', key('ends', child)) + #list / 2

@@ -20,6 +20,7 @@ local ties_in, fetch_all, plan, drop_plan, apply_plan, post_jobs = (function()
     local uuids, keyed, places, aliased, parents, seen = {}, {}, {}, {}, {}, {}
     for index, item in ipairs(items) do
       uuids[index] = item[1]
+      item[7] = is_text(item[7]) and cmsgpack.unpack(item[7]) or item[7]
       local ties = ties_in(item)
       for _, parent in ipairs(ties and ties.parents or {}) do
         if not seen[parent] then

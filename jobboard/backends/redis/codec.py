@@ -11,7 +11,7 @@ import msgpack
 
 from jobboard.backends import admission, lifecycle
 from jobboard.backends.redis.moments import micros, span
-from jobboard.backends.redis.ties import LENIENT, fields_of, has_ties, tied_parts, ties_of
+from jobboard.backends.redis.ties import LENIENT, fields_of, has_ties, packed_ties, ties_of
 from jobboard.backends.rows import ClaimRequest, Fence, JobRow, NewJob, Pause
 from jobboard.codec import Packers
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -67,7 +67,7 @@ def posting_parts(new: NewJob) -> list[Any]:
         # A str; its attribute `value` is looked up by two functions of Python.
         new.if_exists,
         None if new.run_at is None else micros(new.run_at),
-        delay if not has_ties(new) else tied_parts(new, delay),
+        delay if not has_ties(new) else packed_ties(new, delay),
         new.max_attempts,
     ]
 

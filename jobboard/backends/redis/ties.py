@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,13 @@ import msgpack
 
 from jobboard.backends.redis.moments import micros
 from jobboard.backends.rows import IfFailed, NewJob, Ties
+from jobboard.codec import Packers
 
 #: How bytes that are no UTF-8 are decoded.
 LENIENT = "backslashreplace"
+
+_pack = Packers(use_bin_type=False).pack
+_NONE = Ties()
 
 #: How many fields a record has before its ties: the lane, and the moment since which the job waits for it.
 _LANE = 23
@@ -44,9 +49,20 @@ def has_ties(new: NewJob) -> bool:
     )
 
 
-def tied_parts(new: NewJob, delay: int | None) -> list[Any]:
+def packed_ties(new: NewJob, delay: int | None) -> bytes:
     """Return what stands for the delay of a posting with ties."""
-    ties = new.ties or Ties()
+    return _packed(new.ties or _NONE, delay, new.max_delay, new.key_for, new.parents, new.graph)
+
+
+@functools.lru_cache(maxsize=16)
+def _packed(
+    ties: Ties,
+    delay: int | None,
+    max_delay: float | None,
+    key_for: float | None,
+    parents: tuple[str, ...],
+    graph: str | None,
+) -> bytes:
     others: dict[str, Any] = {
         "start_by": _moment(ties.start_by),
         "latest": _moment(ties.latest),
@@ -56,14 +72,14 @@ def tied_parts(new: NewJob, delay: int | None) -> list[Any]:
         "has_parents": ties.has_parents or None,
         "on_trashed": ties.on_trashed,
         "on_complete": ties.on_complete,
-        "max_delay": _moment(new.max_delay),
-        "key_for": _moment(new.key_for),
-        "parents": list(new.parents) or None,
-        "graph": new.graph,
+        "max_delay": _moment(max_delay),
+        "key_for": _moment(key_for),
+        "parents": parents or None,
+        "graph": graph,
     }
     parts: list[Any] = [delay or False, ties.lane or False]
     wanted = {name: value for name, value in others.items() if value is not None}
-    return [*parts, wanted] if wanted else parts
+    return _pack([*parts, wanted] if wanted else parts)
 
 
 def _moment(seconds: float | None) -> int | None:
