@@ -9,8 +9,15 @@
 -- include: consume_plainly
 
 local request = cmsgpack.unpack(ARGV[1])
-local answer = consume_plainly(request)
+local answer, with_keys = consume_plainly(request)
+if answer and with_keys == 0 then
+  return answer
+end
+
+-- include: own_keys
+
 if answer then
+  forget_keys(2 * with_keys)
   return answer
 end
 

@@ -1,4 +1,3 @@
--- include: own_keys
 -- include: plain
 -- include: prune_completed
 -- include: record_parts
@@ -114,6 +113,7 @@ local function edges_of(parents, uuids, ends, name)
   return edges
 end
 
+-- Returns the answer, and how many of the jobs have keys of their own; nothing if the case is not plain.
 local function consume_plainly(ends)
   local uuids, answers, seen, retention = {}, {}, {}, ends[4]
   for at = 1, #ends, END_PARTS do
@@ -168,7 +168,6 @@ local function consume_plainly(ends)
     for child, ended in pairs(edges or {}) do
       redis.call('HSET', key('ends', child), unpack(ended))
     end
-    forget_keys(2 * #owners)
   end
   for owner, count in pairs(left) do
     if count > 0 then
@@ -178,5 +177,5 @@ local function consume_plainly(ends)
     end
   end
   prune_after(#uuids)
-  return {'OK', answers}
+  return {'OK', answers}, #owners
 end
