@@ -3,7 +3,8 @@
 ``python -m benchmarks goals`` tells which of the project's goals for speed are met. ``python -m benchmarks peers
 STORE`` measures other libraries on the same store, ``python -m benchmarks loops STORE`` the loop of one worker on
 TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of this checkout, or of two.
-``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time.
+``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time, and ``python -m
+benchmarks lives STORE`` what it costs after a million others.
 ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
@@ -19,6 +20,7 @@ from benchmarks.catalogue import Catalogue
 from benchmarks.figures import Figure, print_json, print_table
 from benchmarks.goals.__main__ import main as measure_goals
 from benchmarks.house import main as measure_house
+from benchmarks.lives import main as measure_lives
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.loops import main as measure_loops
 from benchmarks.pressure import main as measure_pressure
@@ -35,7 +37,7 @@ _GROUPS = Catalogue(
         "schedules": ("benchmarks.schedules:measure_schedules", "dev"),
         "telemetry": ("benchmarks.telemetry:measure_telemetry", "prometheus"),
         "aio": ("benchmarks.aio:measure_aio", "aio"),
-        "console": ("benchmarks.console:measure_console", "dev"),
+        "console": ("benchmarks.console:measure_console", "console"),
     }
 )
 #: Takes minutes on most stores, so it is measured only when it is named.
@@ -46,6 +48,7 @@ _COMMANDS = {
     "loops": measure_loops,
     "house": measure_house,
     "pressure": measure_pressure,
+    "lives": measure_lives,
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 from benchmarks.space import Space, Store
 from benchmarks.sqlite_same import SameSqlite
@@ -100,6 +102,20 @@ def _sqlite_space(synchronous: str) -> Iterator[Space]:
             100_000,
             lambda: closing(SameSqlite(Path(directory) / f"same-{uuid.uuid4()}.db", synchronous)),
         )
+
+
+class SqliteFolder:
+    """A folder for a board's file, as if it were a server, whose process is this one."""
+
+    def __enter__(self) -> SqliteFolder:
+        self._owned = tempfile.TemporaryDirectory(prefix="jobboard-")
+        self.folder = Path(self._owned.name)
+        self.uri = f"sqlite:///{self.folder}/board.db"
+        self.process = SimpleNamespace(pid=os.getpid())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._owned.cleanup()
 
 
 @contextmanager

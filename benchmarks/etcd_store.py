@@ -81,11 +81,15 @@ class BareEtcd:
         self._client.session.close()
 
 
-def etcd_server() -> EtcdServer:
+def etcd_server(*options: str) -> EtcdServer:
     """Return a server with etcd's own settings, which writes through to its disk."""
-    return EtcdServer(
-        *("--heartbeat-interval", "100", "--election-timeout", "1000", "--snapshot-count", "100000"), durable=True
-    )
+    own = ("--heartbeat-interval", "100", "--election-timeout", "1000", "--snapshot-count", "100000")
+    return EtcdServer(*own, *options, durable=True)
+
+
+def compacting_server() -> EtcdServer:
+    """Return a server that forgets old revisions each minute."""
+    return etcd_server("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1m")
 
 
 def _version() -> str:

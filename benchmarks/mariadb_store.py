@@ -63,20 +63,21 @@ class BareMariadb:
         self._connection.close()
 
 
-def _mariadb_server() -> MariadbServer:
+def mariadb_server() -> MariadbServer:
+    """Return a server that writes through to its disk."""
     return MariadbServer({"innodb-flush-log-at-trx-commit": "1", "innodb-buffer-pool-size": "256M"})
 
 
 MARIADB = Store(
     "mariadb",
-    space_of(_mariadb_server, BareMariadb, largest_backlog=LARGEST_BACKLOG),
+    space_of(mariadb_server, BareMariadb, largest_backlog=LARGEST_BACKLOG),
     GOALS,
     lambda: f"{version_of(MariadbServer())}, PyMySQL {pymysql.__version__}",
 )
 
 _SNAPSHOT = ("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT count(*) FROM jobboard_jobs")
 PRESSURE = Pressure(
-    _mariadb_server,
+    mariadb_server,
     {
         "nothing": Cell(),
         "long snapshot": Cell(_SNAPSHOT),

@@ -60,13 +60,14 @@ class BarePostgresql:
         self._connection.close()
 
 
-def _postgresql_server() -> PostgresqlServer:
+def postgresql_server() -> PostgresqlServer:
+    """Return a server that writes through to its disk."""
     return PostgresqlServer({"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "4GB"})
 
 
 POSTGRESQL = Store(
     "postgresql",
-    space_of(_postgresql_server, BarePostgresql, largest_backlog=LARGEST_BACKLOG),
+    space_of(postgresql_server, BarePostgresql, largest_backlog=LARGEST_BACKLOG),
     {
         **GOALS,
         "claim_next + consume in batches of 100": ">= 5,000/s",
@@ -78,7 +79,7 @@ POSTGRESQL = Store(
 
 _SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM jobboard_jobs")
 PRESSURE = Pressure(
-    _postgresql_server,
+    postgresql_server,
     {
         "nothing": Cell(),
         "long snapshot": Cell(_SNAPSHOT),

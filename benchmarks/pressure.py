@@ -12,16 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.boards import post
 from benchmarks.catalogue import Catalogue
+from benchmarks.costs import cpu_of
 from benchmarks.figures import print_rows, short
 from jobboard import JobBoard, fetch
 
 _BATCH = 50
-_TICKS_PER_SECOND = 100
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,10 @@ def _measure(start: Callable[[], Any], cell: Cell, given: argparse.Namespace, na
         with _beside(server, cell) as step:
             for number in range(1, given.seconds // given.window + 1):
                 step()
-                began, before = time.perf_counter(), _cpu_of(server.process.pid)
+                began, before = time.perf_counter(), cpu_of(server.process.pid)
                 lives = _live(board, given.rate * given.window, given.rate, cell)
                 costs.rates.append(lives / (time.perf_counter() - began))
-                costs.cpu.append((_cpu_of(server.process.pid) - before) / lives * 1e6)
+                costs.cpu.append((cpu_of(server.process.pid) - before) / lives * 1e6)
                 figures = f"{costs.cpu[-1]:.0f} us a life, {costs.rates[-1]:,.0f} lives/s"
                 print(f"# {name}, {number * given.window} s: {figures}", flush=True)
     return costs
@@ -132,20 +131,3 @@ def _live(board: JobBoard, count: int, rate: int, cell: Cell) -> int:
             return done
         time.sleep(max(0.0, done / rate - elapsed))
     raise AssertionError("the count of lives has no end")
-
-
-def _cpu_of(server: int) -> float:
-    """Return the seconds of CPU that a process has had, and its children, also those that have ended."""
-    ticks = 0
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(") ")[2].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            # Those of its own, and of the server those of its ended children too.
-            if int(folder.name) == server:
-                ticks += sum(map(int, fields[11:15]))
-            elif int(fields[1]) == server:
-                ticks += sum(map(int, fields[11:13]))
-    return ticks / _TICKS_PER_SECOND
