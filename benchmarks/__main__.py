@@ -30,6 +30,7 @@ _GROUPS = Catalogue(
     {
         "rates": ("benchmarks.boards:measure_rates", ""),
         "backlog": ("benchmarks.boards:measure_backlog", ""),
+        "crowd": ("benchmarks.crowds:measure_crowd", ""),
         "drain": ("benchmarks.conductors:measure_drain", ""),
         "processes": ("benchmarks.processes:measure_processes", ""),
         "sleepers": ("benchmarks.conductors:measure_sleepers", ""),
@@ -40,8 +41,8 @@ _GROUPS = Catalogue(
         "console": ("benchmarks.console:measure_console", "console"),
     }
 )
-#: Takes minutes on most stores, so it is measured only when it is named.
-_ON_REQUEST = {"console"}
+#: These take minutes on most stores, so they are measured only when they are named.
+_ON_REQUEST = {"console", "crowd"}
 _COMMANDS = {
     "goals": measure_goals,
     "peers": measure_peers,
