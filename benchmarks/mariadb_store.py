@@ -75,7 +75,7 @@ MARIADB = Store(
     lambda: f"{version_of(MariadbServer())}, PyMySQL {pymysql.__version__}",
 )
 
-_SNAPSHOT = ("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT count(*) FROM jobboard_jobs")
+_SNAPSHOT = ("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT count(*) FROM {table}")
 PRESSURE = Pressure(
     mariadb_server,
     {

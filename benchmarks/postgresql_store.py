@@ -77,7 +77,7 @@ POSTGRESQL = Store(
     lambda: f"{version_of(PostgresqlServer())}, psycopg {psycopg.__version__}",
 )
 
-_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM jobboard_jobs")
+_SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM {table}")
 PRESSURE = Pressure(
     postgresql_server,
     {
@@ -88,7 +88,7 @@ PRESSURE = Pressure(
         "retries": Cell(retries=2),
         "idle in transaction": Cell(("CREATE TABLE notes (line text)", "BEGIN", "INSERT INTO notes VALUES ('x')")),
         "slow reader": Cell(
-            ("BEGIN", "DECLARE reader NO SCROLL CURSOR FOR SELECT * FROM jobboard_jobs"), "FETCH 10 FROM reader"
+            ("BEGIN", "DECLARE reader NO SCROLL CURSOR FOR SELECT * FROM {table}"), "FETCH 10 FROM reader"
         ),
         "backlog": Cell(backlog=True),
         "backlog, long snapshot": Cell(_SNAPSHOT, backlog=True),

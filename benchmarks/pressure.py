@@ -2,15 +2,19 @@
 
 A life is a post, a claim and its end, in batches of 50 of one client, at a fixed rate. Each cell takes a server of its
 own. The CPU is that of all processes of the server, and includes its vacuum.
+
+With ``--peers`` the lives are led by other libraries and the board in turn: one process posts in batches of 100, one
+worker process runs them. They take the cells that need nothing of a board.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +22,20 @@ from benchmarks.boards import post
 from benchmarks.catalogue import Catalogue
 from benchmarks.costs import cpu_of
 from benchmarks.figures import print_rows, short
+from benchmarks.peers.lives import lives_of
+from benchmarks.peers.peer import JOBBOARD, Peer
 from jobboard import JobBoard, fetch
 
 _BATCH = 50
+#: In seconds.
+_WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Cell:
     """What is done beside the lives.
 
-    :param begin: statements of another connection, which stays open.
+    :param begin: statements of another connection, which stays open; ``{table}`` is that of the jobs.
     :param step: one that it executes before each window.
     :param backlog: whether jobs wait from the beginning on.
     :param names: the names that claims ask for; None for any.
@@ -39,6 +47,11 @@ class Cell:
     backlog: bool = False
     names: tuple[str, ...] | None = None
     retries: int = 0
+
+    @property
+    def is_for_peers(self) -> bool:
+        """Whether lives of other libraries can be led in it."""
+        return not self.backlog and self.names is None and not self.retries
 
 
 @dataclass(frozen=True)
@@ -73,46 +86,65 @@ def main(words: list[str]) -> None:
     parser.add_argument("--window", type=int, default=10, help="how many seconds of it make one figure (10)")
     parser.add_argument("--rate", type=int, default=1000, help="lives a second (1000)")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="how many jobs a backlog has (1000000)")
+    parser.add_argument("--peers", action="store_true", help="lives of other libraries besides, by worker processes")
     given = parser.parse_args(words)
     pressure: Pressure = _PRESSURES[given.store]
     if unknown := set(given.only or ()) - set(pressure.cells):
         parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(pressure.cells)}")
-    rows = [("cell", "first", "last", "best", "worst", "last/first", "worst/best", "lives/s at last")]
+    rows = [("cell", "lives of", "first", "last", "best", "worst", "last/first", "worst/best", "lives/s at last")]
     for name, cell in pressure.cells.items():
-        if given.only is None or name in given.only:
-            costs = _measure(pressure.start, cell, given, name)
+        if given.only is not None and name not in given.only:
+            continue
+        for peer in _peers_of(given.store) if given.peers and cell.is_for_peers else (JOBBOARD,):
+            costs = _measure(pressure.start, peer, cell, given, name)
             first, last, best, worst = costs.cpu[0], costs.cpu[-1], min(costs.cpu), max(costs.cpu)
             ratios = f"{last / first:.2f}", f"{worst / best:.2f}"
-            rows.append((name, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
+            rows.append((name, peer.name, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
     print_rows(rows)
 
 
-def _measure(start: Callable[[], Any], cell: Cell, given: argparse.Namespace, name: str) -> Costs:
+def _peers_of(store: str) -> list[Peer]:
+    """Return the board, and the peers that say where their jobs are."""
+    peers: list[Peer] = importlib.import_module(f"benchmarks.peers.on_{store}").PEERS
+    return [peer for peer in peers if peer.table]
+
+
+def _measure(start: Callable[[], Any], peer: Peer, cell: Cell, given: argparse.Namespace, name: str) -> Costs:
     costs = Costs()
-    with start() as server, fetch("pressure", server.uri) as board:
-        if cell.backlog:
-            post(board, given.backlog, 1000)
+    with start() as server, ExitStack() as stack:
+        if given.peers and cell.is_for_peers:
+            live = stack.enter_context(lives_of(peer, given.store, server.uri, given.rate, given.seconds))
+        else:
+            live = stack.enter_context(_lives_of_board(server.uri, cell, given))
         # What is planned and read for the first time counts for nothing.
-        _live(board, _BATCH * 10, given.rate, cell)
-        with _beside(server, cell) as step:
-            for number in range(1, given.seconds // given.window + 1):
-                step()
-                began, before = time.perf_counter(), cpu_of(server.process.pid)
-                lives = _live(board, given.rate * given.window, given.rate, cell)
-                costs.rates.append(lives / (time.perf_counter() - began))
-                costs.cpu.append((cpu_of(server.process.pid) - before) / lives * 1e6)
-                figures = f"{costs.cpu[-1]:.0f} us a life, {costs.rates[-1]:,.0f} lives/s"
-                print(f"# {name}, {number * given.window} s: {figures}", flush=True)
+        live(_WARM_UP)
+        step = stack.enter_context(_beside(server, peer.table, cell))
+        for number in range(1, given.seconds // given.window + 1):
+            step()
+            began, before = time.perf_counter(), cpu_of(server.process.pid)
+            lives = max(1, live(given.window))
+            costs.rates.append(lives / (time.perf_counter() - began))
+            costs.cpu.append((cpu_of(server.process.pid) - before) / lives * 1e6)
+            figures = f"{costs.cpu[-1]:.0f} us a life, {costs.rates[-1]:,.0f} lives/s"
+            print(f"# {name}, {peer.name}, {number * given.window} s: {figures}", flush=True)
     return costs
 
 
 @contextmanager
-def _beside(server: Any, cell: Cell) -> Iterator[Callable[[], object]]:
+def _beside(server: Any, table: str, cell: Cell) -> Iterator[Callable[[], object]]:
     """Do what a cell does beside the lives; yields what is called before each window."""
     with closing(server.client()) as client:
         for statement in cell.begin:
-            client.cursor().execute(statement)
+            client.cursor().execute(statement.format(table=table))
         yield (lambda: client.cursor().execute(cell.step)) if cell.step else (lambda: None)
+
+
+@contextmanager
+def _lives_of_board(uri: str, cell: Cell, given: argparse.Namespace) -> Iterator[Callable[[float], int]]:
+    with fetch("pressure", uri) as board:
+        if cell.backlog:
+            post(board, given.backlog, 1000)
+        yield lambda seconds: _live(board, int(given.rate * seconds), given.rate, cell)
 
 
 def _live(board: JobBoard, count: int, rate: int, cell: Cell) -> int:

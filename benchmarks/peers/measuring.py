@@ -20,9 +20,10 @@ from collections.abc import Callable
 from itertools import count as numbers
 from typing import Any
 
-_REPORTS, _COUNT = "BENCH_REPORTS", "BENCH_COUNT"
+_REPORTS, _COUNT, _EVERY = "BENCH_REPORTS", "BENCH_COUNT", "BENCH_EVERY"
 _LONGEST = 120.0
 _WARM_UP = 5
+_BATCH = 100
 #: A rate, in starts a second, that no worker reaches: what keeping it costs is measured, and not how long it lets wait.
 _RATE = 1_000_000
 
@@ -89,9 +90,10 @@ class System:
 
 
 def ran() -> None:
-    """Say that a no-op has run."""
+    """Say that a no-op has run: of the first and the last one, or of each so many."""
     number = next(_number)
-    if number == 1 or number == int(os.environ[_COUNT]):
+    every = os.environ.get(_EVERY)
+    if number % int(every) == 0 if every else number in (1, int(os.environ[_COUNT])):
         _tell(time.time())
 
 
@@ -132,6 +134,16 @@ class Reports:
         self._socket.settimeout(timeout)
         return float(self._socket.recv(100))
 
+    def waiting(self) -> int:
+        """Hear what has been said by now, and return how often."""
+        self._socket.settimeout(0)
+        for heard in numbers(0):
+            try:
+                self._socket.recv(100)
+            except BlockingIOError:
+                return heard
+        raise AssertionError("numbers have no end")
+
     def close(self) -> None:
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -140,8 +152,8 @@ class Reports:
 class Worker:
     """One worker process in a group of its own, which is gone when the block ends."""
 
-    def __init__(self, command: list[str], reports: Reports, count: int) -> None:
-        environment = {**os.environ, _REPORTS: reports.path, _COUNT: str(count)}
+    def __init__(self, command: list[str], reports: Reports, count: int, every: int = 0) -> None:
+        environment = {**os.environ, _REPORTS: reports.path, _COUNT: str(count), _EVERY: str(every) if every else ""}
         self._process = subprocess.Popen(
             command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=_worker_log()
         )
@@ -229,6 +241,24 @@ def measure_loops(system: System, count: int) -> None:
     system.clean()
 
 
+def measure_lives(system: System, rate: float, seconds: float) -> None:
+    """Post in batches of 100 at this rate while one worker process runs; tell each second how many jobs have run."""
+    system.clean()
+    reports, done, posted, told = Reports(), 0, 0, 0.0
+    try:
+        with Worker(system.worker(), reports, 0, every=_BATCH):
+            began = time.perf_counter()
+            while (elapsed := time.perf_counter() - began) < seconds:
+                if elapsed - told >= 1:
+                    done, told = done + _BATCH * reports.waiting(), elapsed
+                    tell("done", done)
+                system.post_many(_BATCH)
+                posted += _BATCH
+                time.sleep(max(0.0, posted / rate - (time.perf_counter() - began)))
+    finally:
+        reports.close()
+
+
 def measure_drain(system: System, count: int, what: str = "drain") -> None:
     """From the first handler's run to the last one's, so that no start of a process counts."""
     reports = Reports()
@@ -260,11 +290,15 @@ def measure_pickup(system: System, pings: int) -> None:
 def main(
     make: Callable[[str], System], work: Callable[..., None], more: Callable[[Any], None] = lambda _system: None
 ) -> None:
-    """Be a peer's script: work as its worker, or measure the loops, or everything and then ``more``."""
+    """Be a peer's script: work as its worker, or measure the loops, lives, or everything and then ``more``."""
     if sys.argv[1] == "work":
         work(*sys.argv[2:])
     elif sys.argv[1] == "loop":
         measure_loops(make(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "live":
+        # So that its worker ends too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        measure_lives(make(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
     else:
         uri, count, pings = arguments()
         system = make(uri)

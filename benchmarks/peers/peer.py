@@ -31,6 +31,7 @@ class Peer:
     :param promises: what it keeps at that setting.
     :param share: of the usual number of jobs; for a peer that would take minutes for them.
     :param node: what npm installs for it.
+    :param table: where its jobs are, on an SQL server.
     :param is_board: whether it is the board itself, which runs with this very Python.
     """
 
@@ -41,6 +42,7 @@ class Peer:
     promises: Promises
     share: float = 1.0
     node: tuple[str, ...] = ()
+    table: str = ""
     is_board: bool = False
 
 
@@ -50,5 +52,6 @@ JOBBOARD = Peer(
     requirements=(),
     setting="conductor, 64 threads",
     promises=Promises("fenced by a token", "one job", "claimed again after its expiry"),
+    table="jobboard_jobs",
     is_board=True,
 )

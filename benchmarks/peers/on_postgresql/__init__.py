@@ -11,6 +11,7 @@ PEERS = [
         "64 coroutines, LISTEN, jobs kept",
         Promises("not fenced", "one waiting job, by its lock", "held until a task of the user's frees it"),
         share=0.1,
+        table="procrastinate_jobs",
     ),
     Peer(
         "PgQueuer",
@@ -18,6 +19,7 @@ PEERS = [
         ("pgqueuer[asyncpg]", "uvloop"),
         "asyncpg and uvloop, batches of 100, LISTEN",
         Promises("not fenced", "one job, by its key", "again, once its heartbeat is late"),
+        table="pgqueuer",
     ),
     Peer(
         "DBOS",

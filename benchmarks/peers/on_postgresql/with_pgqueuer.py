@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 import uvloop
-from measuring import System, arguments, measure, picked_up, ran
+from measuring import System, main, picked_up, ran
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
@@ -66,7 +66,7 @@ class Pgqueuer(System):
         return [sys.executable, __file__, "work", self._uri]
 
 
-async def work(uri: str) -> None:
+async def _work(uri: str) -> None:
     queuer = PgQueuer(AsyncpgDriver(await asyncpg.connect(uri)))
 
     @queuer.entrypoint("no_op")
@@ -80,10 +80,10 @@ async def work(uri: str) -> None:
     await queuer.run(dequeue_timeout=timedelta(seconds=30), batch_size=_BATCH)
 
 
+def work(uri: str) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_work(uri))
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(work(sys.argv[2]))
-    else:
-        uri, count, pings = arguments()
-        measure(Pgqueuer(uri), count, pings)
+    main(Pgqueuer, work)

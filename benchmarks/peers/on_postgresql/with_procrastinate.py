@@ -8,7 +8,7 @@ import sys
 
 import procrastinate
 import psycopg
-from measuring import System, arguments, measure, picked_up, ran
+from measuring import System, main, picked_up, ran
 
 _SLOTS = 64
 
@@ -68,11 +68,7 @@ def work(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(sys.argv[2])
-    else:
-        uri, count, pings = arguments()
-        measure(Procrastinate(uri), count, pings)
-        # Its pool's threads would wait for the server's end.
-        sys.stdout.flush()
-        os._exit(0)
+    main(Procrastinate, work)
+    # Its pool's threads would wait for the server's end.
+    sys.stdout.flush()
+    os._exit(0)
