@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from benchmarks.boards import post
 from benchmarks.catalogue import Catalogue
 from benchmarks.costs import cpu_of
+from benchmarks.curves import check_chart, draw_curves
 from benchmarks.figures import print_rows, short
 from benchmarks.peers.lives import lives_of
 from benchmarks.peers.peer import JOBBOARD, Peer
@@ -87,20 +89,27 @@ def main(words: list[str]) -> None:
     parser.add_argument("--rate", type=int, default=1000, help="lives a second (1000)")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="how many jobs a backlog has (1000000)")
     parser.add_argument("--peers", action="store_true", help="lives of other libraries besides, by worker processes")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="draw the costs over time; needs matplotlib")
     given = parser.parse_args(words)
+    check_chart(given.chart)
     pressure: Pressure = _PRESSURES[given.store]
     if unknown := set(given.only or ()) - set(pressure.cells):
         parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(pressure.cells)}")
     rows = [("cell", "lives of", "first", "last", "best", "worst", "last/first", "worst/best", "lives/s at last")]
+    curves: dict[str, list[tuple[float, float]]] = {}
     for name, cell in pressure.cells.items():
         if given.only is not None and name not in given.only:
             continue
         for peer in _peers_of(given.store) if given.peers and cell.is_for_peers else (JOBBOARD,):
             costs = _measure(pressure.start, peer, cell, given, name)
+            curves[f"{peer.name}, {name}"] = [(n * given.window, cpu) for n, cpu in enumerate(costs.cpu, 1)]
             first, last, best, worst = costs.cpu[0], costs.cpu[-1], min(costs.cpu), max(costs.cpu)
             ratios = f"{last / first:.2f}", f"{worst / best:.2f}"
             rows.append((name, peer.name, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
     print_rows(rows)
+    if given.chart is not None:
+        title = f"{given.store}: CPU of the server for a life"
+        draw_curves(curves, title, "seconds", "microseconds", given.chart)
 
 
 def _peers_of(store: str) -> list[Peer]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import platform
 from pathlib import Path
 
+from benchmarks.curves import check_chart
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.report import Results, Table, print_table
 from benchmarks.peers.running import run_script
@@ -23,8 +23,7 @@ def main(words: list[str] | None = None) -> None:
     if unknown:
         there_are = ", ".join(peer.name for peer in peers)
         raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {there_are}")
-    if given.chart is not None and importlib.util.find_spec("matplotlib") is None:
-        raise SystemExit("--chart needs matplotlib: pip install matplotlib")
+    check_chart(given.chart)
     store = STORES[given.store]
     print(f"# Python {platform.python_version()}, {platform.platform()}")
     if store.version is not None:

@@ -1,0 +1,41 @@
+"""A picture of figures over time: a line for each thing that was measured."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def check_chart(path: Path | None) -> None:
+    """End the program if a picture is wanted that can't be drawn."""
+    if path is not None and importlib.util.find_spec("matplotlib") is None:
+        raise SystemExit("--chart needs matplotlib: pip install matplotlib")
+
+
+def draw_curves(
+    curves: Mapping[str, Sequence[tuple[float, float]]], title: str, across: str, up: str, path: Path
+) -> None:
+    """Write the picture, in the format that the file's name says; needs matplotlib.
+
+    :param curves: the points of each line.
+    :param across: what the first numbers are, and ``up`` what the second ones are.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    # So that the same figures give the same file, and text is text.
+    matplotlib.rcParams |= {"svg.hashsalt": "jobboard", "svg.fonttype": "none"}
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4))
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=name)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
