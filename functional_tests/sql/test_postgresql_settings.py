@@ -105,7 +105,7 @@ def test_a_user_without_a_schema_for_tables_is_told_how_to_name_one(
 
 def test_a_pooler_that_loses_prepared_statements_is_named() -> None:
     lost = InvalidSqlStatementName('prepared statement "jobboard_1" does not exist')
-    assert "PgBouncer needs pool_mode = session" in str(PostgresqlErrors("here").explain(lost))
+    assert "Say mode=distributed" in str(PostgresqlErrors("here").explain(lost))
 
 
 def test_what_is_set_to_be_read_only_is_changed_by_no_call(
