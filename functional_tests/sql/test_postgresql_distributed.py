@@ -11,7 +11,7 @@ import pytest
 from harnesses.sql_harness import DistributedHarness, PostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
-from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard, Posting, fetch
+from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard, JobState, Posting, fetch
 from jobboard.backends.sql import job_statements
 from jobboard.backends.sql.migration import migrate
 from jobboard.backends.sql.postgresql import claiming, fast_path
@@ -198,3 +198,24 @@ def test_a_board_that_was_made_in_one_mode_is_migrated_and_audited_in_the_other(
         board.consume(claimed, "alice")
         assert (job.uuid, board.audit()) == (claimed.uuid, [])
         assert other.board(board.name).audit() == []
+
+
+def test_jobs_are_posted_and_ended_in_a_transaction_of_the_users(
+    postgresql: PostgresqlServer, harness: DistributedHarness
+) -> None:
+    board = harness.board()
+    with postgresql.client() as connection:
+        connection.autocommit = False
+        job = board.post("resize", key="one", connection=connection)
+        board.post_many([Posting("resize"), Posting("report", after=[job])], connection=connection)
+        assert list(board.iterjobs()) == []
+        connection.commit()
+        claimed = board.claim_next("alice", limit=2)
+        assert [found.name for found in claimed] == ["resize", "resize"]
+        board.consume(claimed[0], "alice", "done", connection=connection)
+        connection.rollback()
+        assert claimed[0].state is JobState.CLAIMED
+        board.consume(claimed[0], "alice", "done", connection=connection)
+        connection.commit()
+    assert [found.name for found in board.wait(20)] == ["report"]
+    assert board.audit() == []
