@@ -65,6 +65,9 @@ class DistributedMode(Mode):
         if connection.info.parameter_status("client_encoding") != "UTF8":
             # Those that the board makes itself are made so.
             raise BoardUnavailable("the engine's connections can't write every text: make it with client_encoding=utf8")
+        # A message is read before any setting in it takes effect, so this one can't be part of it.
+        if connection.info.parameter_status("standard_conforming_strings") == "off":
+            raise BoardUnavailable("this user has standard_conforming_strings = off: ALTER ROLE ... SET it to on")
         connection.prepare_threshold = None
 
     def rows(self, connection: psycopg.Connection[Any], text: str, parameters: Mapping[str, Any]) -> list[Row]:
@@ -97,4 +100,4 @@ class DistributedMode(Mode):
     def change_source(
         self, driver: UserConnection, connection: psycopg.Connection[Any], channel: str, event_channel: str
     ) -> ChangeSource:
-        return PollingChangeSource(driver, connection)
+        return PollingChangeSource(driver, connection, self.rows)

@@ -7,7 +7,7 @@ the board itself, too, each ``LOOK_INTERVAL``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jobboard.backends.sql.change_source import ServerChangeSource
@@ -25,11 +25,19 @@ LOOK_INTERVAL = 2.0
 class PollingChangeSource(ServerChangeSource):
     """Reads the last numbers of the journal, not only the last one: smaller ones may be committed later."""
 
-    def __init__(self, driver: UserConnection, connection: Any) -> None:
+    def __init__(self, driver: UserConnection, connection: Any, execute: Callable[..., list[Row]]) -> None:
+        """
+        :param execute: executes a statement on the connection, with the settings of the mode.
+        """
         super().__init__(driver, connection)
+        self._execute_on = execute
         self._end: list[Row] | None = None
         self._pause = 0.0
         self._look_at = 0.0
+
+    def _execute(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        with self._explained():
+            return self._execute_on(self._connection, sql, parameters)
 
     def wait_for_news(self, wants_common: bool) -> bool:
         self._sleep(self._pause)
