@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harnesses.server_harness import GARBAGE, ServerHarness
@@ -39,3 +40,12 @@ class PostgresqlHarness(SqlHarness):
 
 class MysqlHarness(SqlHarness):
     backend_class: ClassVar[Any] = MysqlBackend
+
+
+class DistributedHarness(PostgresqlHarness):
+    """In the mode that leaves nothing in sessions, whatever the server allows."""
+
+    backend_options: ClassVar[Mapping[str, Any]] = {"mode": "distributed"}
+
+    def uri(self) -> str:
+        return f"{super().uri()}?mode=distributed"

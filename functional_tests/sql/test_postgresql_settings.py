@@ -14,6 +14,7 @@ from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
+MODES = ("session", "distributed")
 TEXT = "größer 漢字 😀"
 
 
@@ -64,12 +65,17 @@ def test_the_encoding_of_the_environment_makes_no_difference(
     "setting",
     ["extra_float_digits=0", "standard_conforming_strings=off", "bytea_output=escape", "TimeZone=America/New_York"],
 )
-def test_a_setting_of_the_user_changes_no_value(
-    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, setting: str
+@pytest.mark.parametrize("mode", MODES)
+def test_a_setting_of_the_user_changes_no_value_or_is_refused(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, setting: str, mode: str
 ) -> None:
     monkeypatch.setenv("PGOPTIONS", f"-c {setting}")
+    if (mode, setting) == ("distributed", "standard_conforming_strings=off"):
+        with pytest.raises(BoardUnavailable, match="standard_conforming_strings = off: ALTER ROLE"):
+            fetch("refused", f"{postgresql.uri}?mode={mode}").connect()
+        return
     at, blob = datetime(2031, 3, 4, 5, 6, 7, 123457, tzinfo=UTC), bytes(range(256))
-    with backend(setting.partition("=")[0], postgresql.uri) as board:
+    with backend(f"{mode}-{setting.partition('=')[0]}", f"{postgresql.uri}?mode={mode}") as board:
         assert board.get(board.post("later", run_at=at).uuid).run_at == at
         board.post("resize", details={"blob": blob, "text": "\\x41"}, key="\\")
         (job,) = board.claim_next("w\\'", names=["resize"])
@@ -80,11 +86,16 @@ def test_a_setting_of_the_user_changes_no_value(
         assert (job.result, board.audit()) == (blob, [])
 
 
+@pytest.mark.parametrize("mode", MODES)
 def test_every_transaction_is_read_committed_whatever_the_default_is(
-    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setenv("PGOPTIONS", "-c default_transaction_isolation=serializable")
-    with postgresql.client() as other, backend("levels", postgresql.uri) as board, other.transaction():
+    with (
+        postgresql.client() as other,
+        backend(f"levels-{mode}", f"{postgresql.uri}?mode={mode}") as board,
+        other.transaction(),
+    ):
         # As long as this one goes on, the server remembers what other serializable transactions have read.
         other.execute("SELECT count(*) FROM jobboard_jobs")
         board.post_many([Posting("resize"), Posting("resize", key="one")])
@@ -105,7 +116,7 @@ def test_a_user_without_a_schema_for_tables_is_told_how_to_name_one(
 
 def test_a_pooler_that_loses_prepared_statements_is_named() -> None:
     lost = InvalidSqlStatementName('prepared statement "jobboard_1" does not exist')
-    assert "PgBouncer needs pool_mode = session" in str(PostgresqlErrors("here").explain(lost))
+    assert "Say mode=distributed" in str(PostgresqlErrors("here").explain(lost))
 
 
 def test_what_is_set_to_be_read_only_is_changed_by_no_call(

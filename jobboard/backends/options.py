@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jobboard.backends.warn_once import warn_once
@@ -27,6 +27,17 @@ def truth(value: Any) -> bool:
     if word not in _TRUE | _FALSE:
         raise ValueError(f"must be true or false, not {value!r}")
     return word in _TRUE
+
+
+def one_of(*words: str) -> Callable[[Any], str]:
+    """Return what takes one of these words."""
+
+    def checked(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}; got {value!r}")
+        return str(value)
+
+    return checked
 
 
 def seconds(value: Any) -> float:

@@ -66,4 +66,10 @@ class Dialect:
         self.as_list = as_list
         self.table_names = table_names or TableNames()
         #: A text, whose hash is made once: every statement is looked up under it.
-        self.key = repr((compiler.name, self.table_names))
+        self.key = repr((kinds_of(compiler), self.table_names))
+
+
+def kinds_of(compiler: Compiler) -> tuple[str, ...]:
+    """Return the kinds of databases in whose words a compiler writes, the nearest one first."""
+    kinds: tuple[str, ...] = getattr(compiler, "kinds", (compiler.name,))
+    return kinds

@@ -86,8 +86,9 @@ _places_of_claimed: Any = (
     .order_by(_found.c.due_at)
 )
 # On PostgreSQL the index of what is due has them, and is the only one in this order. A row is read from where it was
-# found (its ctid), which is safe in what locks nothing.
+# found (its ctid), which is safe in what locks nothing; where rows have no such place, the planner finds it.
 claimed_now = either(
     mine & (jobs.c.state == CLAIMED),
     postgresql=literal_column("jobboard_jobs.ctid") == any_(func.array(_places_of_claimed.scalar_subquery())),
+    distributed=mine & (jobs.c.state == CLAIMED),
 )

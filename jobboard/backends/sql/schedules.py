@@ -41,7 +41,8 @@ READ_VERSIONS = Statement(_versions.where(_these), postgresql=for_each_of("ids",
 ADD = Statement(insert(schedules).values(parameters("board", "id", "version", "next_at", "body")))
 # It is locked, and so has its place (ctid) until it is changed.
 _place = _by_id.with_only_columns(literal_column("ctid")).where(_of_id(p("id"))).scalar_subquery()
-_this = either(_mine & (schedules.c.id == p("id")), postgresql=literal_column("ctid") == _place)
+_by_key = _mine & (schedules.c.id == p("id"))
+_this = either(_by_key, postgresql=literal_column("ctid") == _place, distributed=_by_key)
 CHANGE = Statement(update(schedules).where(_this).values(parameters("version", "next_at", "body")))
 DELETE = Statement(delete(schedules).where(_this))
 

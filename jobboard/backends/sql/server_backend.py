@@ -110,7 +110,10 @@ class ServerBackend(SqlBackend[ServerDatabase]):
             connect, where = self._connector()
         else:
             connect, where = self._connect_by_engine(self._engine), self._engine.url.render_as_string()
-        return self.driver(connect, f"{self.driver.errors.server} at {where}", self._table_names)
+        return self._driver_of(connect, f"{self.driver.errors.server} at {where}", self._table_names)
+
+    def _driver_of(self, connect: Callable[[float], Any], where: str, table_names: TableNames) -> Driver:
+        return self.driver(connect, where, table_names)
 
     def _connect_by_engine(self, engine: Engine) -> Callable[[float], Any]:
         """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""

@@ -74,7 +74,8 @@ class ServerDatabase(Database):
     def join(self, connection: Any) -> UserTransaction:
         """Return this database as the user's transaction sees it."""
         self.check_process()
-        return UserTransaction(self, self.driver.user_connections, connection, self.channel)
+        channel = self.channel if self.driver.has_channels else None
+        return UserTransaction(self, self.driver.user_connections, connection, channel)
 
     def _connect_anew(self) -> Any:
         with time_limit(self._reconnect):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, Text, bindparam, cast, func, literal_column, select, true
 from sqlalchemy.dialects import mysql, postgresql, sqlite
@@ -16,13 +16,15 @@ from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.schema import Table
 from sqlalchemy.types import NullType
 
-from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.dialect import Dialect, kinds_of
+
+T = TypeVar("T")
 
 
 class Statement:
     """A Core construct, and its text in each dialect that ran it; ``:board`` and ``:now`` are the transaction's.
 
-    :param otherwise: what says the same to a kind of database that needs other words, by the dialect's name.
+    :param otherwise: what says the same to a kind of database that needs other words, by the name of the kind.
     """
 
     __slots__ = ("_texts", "clause", "otherwise")
@@ -36,11 +38,16 @@ class Statement:
         """Return the text, and the values of those parameters that are always the same."""
         found = self._texts.get(dialect.key)
         if found is None:
-            clause = self.otherwise.get(dialect.compiler.name, self.clause)
+            clause = _in_words_of(dialect.compiler, self.otherwise, self.clause)
             compiled: Any = clause.compile(dialect=dialect.compiler)  # type: ignore[attr-defined]
             constants = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
             found = self._texts[dialect.key] = (dialect.table_names.apply(str(compiled)), constants)
         return found
+
+
+def _in_words_of(compiler: Any, otherwise: Mapping[str, T], usual: T) -> T:
+    """Return what is meant for the compiler's kind of database."""
+    return next((otherwise[kind] for kind in kinds_of(compiler) if kind in otherwise), usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class _InItsWords(ColumnElement[Any]):
 
 @compiles(_InItsWords)
 def _text_of(element: _InItsWords, compiler: SQLCompiler, **kw: Any) -> str:
-    words = element.otherwise.get(compiler.dialect.name, element.words)
+    words = _in_words_of(compiler.dialect, element.otherwise, element.words)
     return words(lambda part: compiler.process(part, **kw))
 
 
@@ -117,11 +124,13 @@ def for_each_of(name: str, wanted: Any, matches: Callable[[Any], Any]) -> Any:
     return select(found).select_from(texts.join(found, true()))
 
 
-def either(otherwise: Any, *, postgresql: Any) -> Any:
-    """A condition that PostgreSQL's planner wants in words of its own."""
-    return _InItsWords(
-        lambda text_of: text_of(otherwise.self_group()), postgresql=lambda text_of: text_of(postgresql.self_group())
-    )
+def either(usual: Any, **otherwise: Any) -> Any:
+    """A condition that some kinds of databases want in words of their own."""
+    return _InItsWords(_words_of(usual), **{kind: _words_of(condition) for kind, condition in otherwise.items()})
+
+
+def _words_of(condition: Any) -> _Words:
+    return lambda text_of: text_of(condition.self_group())
 
 
 def json_list(values: Iterable[str | int]) -> str:

@@ -22,10 +22,12 @@ class UserTransaction(Transactions):
     :param database: the board's own database.
     :param kinds: the kinds of connections that lead to such a database.
     :param connection: the user's.
-    :param channel: on which listeners in other processes are notified.
+    :param channel: on which listeners in other processes are notified; None: nobody listens on channels.
     """
 
-    def __init__(self, database: Database, kinds: Sequence[UserConnection], connection: Any, channel: str) -> None:
+    def __init__(
+        self, database: Database, kinds: Sequence[UserConnection], connection: Any, channel: str | None
+    ) -> None:
         self._database = database
         self._channel = channel
         below = unwrap(connection)
@@ -45,7 +47,7 @@ class UserTransaction(Transactions):
             transaction = self._begin()
             yield transaction
             transaction.finish()
-            if transaction.notifies:
+            if transaction.notifies and self._channel is not None:
                 self._user_connection.notify(self._cursor, self._channel)
 
     def read(self) -> AbstractContextManager[Transaction]:

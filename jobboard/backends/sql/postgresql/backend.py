@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from jobboard.backends.address import Address
-from jobboard.backends.options import LIBPQ, truth
+from jobboard.backends.options import LIBPQ, one_of, truth
 from jobboard.backends.sql.backend import Operations
-from jobboard.backends.sql.dialect import check_name
+from jobboard.backends.sql.dialect import TableNames, check_name
 from jobboard.backends.sql.postgresql.claiming import PostgresqlClaiming
-from jobboard.backends.sql.postgresql.driver import Connect, PostgresqlDriver, connector
+from jobboard.backends.sql.postgresql.driver import PostgresqlDriver, connector
 from jobboard.backends.sql.postgresql.fast_path import (
     PostgresqlClaimedJobs,
     PostgresqlPosting,
     PostgresqlReading,
 )
+from jobboard.backends.sql.postgresql.mode import Connect
+from jobboard.backends.sql.postgresql.mode_choice import AUTO, MODES
 from jobboard.backends.sql.postgresql.steps import PostgresqlSteps
 from jobboard.backends.sql.postgresql.tls import tls_of
 from jobboard.backends.sql.postgresql.user_posting import PostgresqlUserPosting
@@ -29,6 +31,8 @@ class PostgresqlBackend(ServerBackend):
     Several hosts are tried in turn, for the one that can be written to. What the URI leaves out, libpq takes from its
     environment (``PGHOST``, ``PGUSER``, ...) and its password file.
 
+    :param mode: ``session``: each connection has a session to itself; ``distributed``: sessions may be shared;
+        ``auto``: as the server and its pooler allow.
     :param schema: the schema that the tables lie in; created if need be. By default the first of the search_path.
     """
 
@@ -40,11 +44,13 @@ class PostgresqlBackend(ServerBackend):
         "schema": check_name,
         **dict.fromkeys(LIBPQ, str),
         "tls_unverified": truth,
+        "mode": one_of(*MODES),
     }
 
     def __init__(self, board: str, address: Address, **options: Any) -> None:
         parameters = {name: options.pop(name) for name in LIBPQ if name in options}
         unverified = options.pop("tls_unverified", False)
+        self._mode = options.pop("mode", AUTO)
         super().__init__(board, address, **options)
         self._parameters = {**_parameters_of(address), **parameters}
         if self._engine is None:
@@ -57,6 +63,9 @@ class PostgresqlBackend(ServerBackend):
 
     def _operations_within(self, connection: Any) -> Operations:
         return Operations(self.database.join(connection), PostgresqlUserPosting)
+
+    def _driver_of(self, connect: Connect, where: str, table_names: TableNames) -> PostgresqlDriver:
+        return PostgresqlDriver(connect, where, table_names, self._mode)
 
     def _connector(self) -> tuple[Connect, str]:
         known = self._parameters
@@ -72,6 +81,8 @@ def _parameters_of(address: Address) -> dict[str, Any]:
         "user": address.username,
         "password": address.password,
         "application_name": "jobboard",
+        # Whatever the environment says: every text.
+        "client_encoding": "UTF8",
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,

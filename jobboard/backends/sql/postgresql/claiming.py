@@ -22,6 +22,7 @@ from jobboard.backends.sql.postgresql.fast_path import (
     WANTED,
     asked_by,
 )
+from jobboard.backends.sql.postgresql.row_identity import RowIdentity, by_identity
 from jobboard.backends.sql.rows import JOB_COLUMNS, Row, position_of, priority_and_moment
 from jobboard.backends.sql.schema import CLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
@@ -47,19 +48,22 @@ _AS_ASKED, _LIMITED, _DUE, _PAUSED = range(4)
 # A head that another transaction has changed and left UNCLAIMED since this statement began is locked, but not claimed.
 # Nor is any where one is of a limited name: the long path counts its claims, once it has the lock for that.
 _LEAST_TOKEN = f"(SELECT {least_token_in_sql('now', 'bigint')} FROM moment)"  # nosec B608 # constants
-_CLAIM = f"""
+
+
+def _claim(identity: RowIdentity, heads: str, none_is_limited: str) -> str:
+    return f"""
 WITH {MOMENT}, {MARK}, status AS MATERIALIZED (
     SELECT CASE WHEN EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND running IS NULL)
         THEN {_PAUSED} WHEN (SELECT due_at {DUE} AND due_at <= now ORDER BY due_at LIMIT 1) IS NOT NULL
         OR EXISTS (SELECT FROM jobboard_marks WHERE board = CAST(:board AS int) AND due_at <= now)
         THEN {_DUE} ELSE {_AS_ASKED} END AS met
     FROM moment
-), heads AS MATERIALIZED (%s), claimed AS (
+), heads AS MATERIALIZED ({heads}), claimed AS (
     UPDATE jobboard_jobs AS job SET
         state = {CLAIMED}, attempts = attempts + 1, token = {next_token_in_sql(_LEAST_TOKEN, "job.token")},
         owner = CAST(:who AS text), claim_id = CAST(:claim_id AS text), progress = NULL,
         due_at = (SELECT now FROM moment) + CAST(:expiry AS float8), last_modified = (SELECT now FROM moment)
-    WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads)) %s
+    {identity.from_heads} {none_is_limited}
     RETURNING {_COLUMNS}
 ), lines AS (
     INSERT INTO jobboard_journal (board, job, kind, uuid, name, who, token, at)
@@ -73,6 +77,8 @@ SELECT job.*, (SELECT value FROM mark), (SELECT now FROM moment),
     CASE WHEN job.id IS NULL AND EXISTS (SELECT FROM heads) THEN {_LIMITED} ELSE met END
 FROM status LEFT JOIN claimed AS job ON true
 """  # nosec B608 # made of this module's constants only; values are bound parameters
+
+
 _LOCKED = "LIMIT CAST(:limit AS int) FOR UPDATE SKIP LOCKED"
 _AS_USUAL = f"AND (SELECT met FROM status) = {_AS_ASKED}"  # nosec B608 # a constant
 _NONE_IS_LIMITED = """
@@ -80,17 +86,29 @@ _NONE_IS_LIMITED = """
         SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND name = ANY (ARRAY(SELECT name FROM heads))
     )
 """
-_HEADS = f"SELECT ctid, name {READY} AND place >= {FLOOR_OF_ALL} {_AS_USUAL} ORDER BY place, id {_LOCKED}"
-CLAIM_NEXT = Statement(text(_CLAIM % (_HEADS, _NONE_IS_LIMITED)))
+
+
+def _heads(identity: RowIdentity) -> str:
+    return (
+        f"SELECT {identity.columns}, name {READY} AND place >= {FLOOR_OF_ALL} {_AS_USUAL} ORDER BY place, id {_LOCKED}"  # nosec B608 # constants
+    )
+
+
+CLAIM_NEXT = by_identity(lambda identity: _claim(identity, _heads(identity), _NONE_IS_LIMITED))
+
+
 # ``job_statements`` says why a name is found in one way by what locks, and in another way by what doesn't.
-_HEADS_OF_NAMES = f"""
-    SELECT head.ctid, wanted.name {WANTED}, %s LATERAL (
-        SELECT ctid, place, id {READY} AND name <= wanted.name
+def _heads_of_names(identity: RowIdentity, limit: str = "CAST(:limit AS int)", rooms: str = "") -> str:
+    return f"""
+    SELECT head.*, wanted.name {WANTED}, {rooms} LATERAL (
+        SELECT {identity.columns}, place, id {READY} AND name <= wanted.name
             AND (name, place) >= (wanted.name, {FLOOR_OF_NAME}) {_AS_USUAL}
-        ORDER BY name, place, id LIMIT %s FOR UPDATE SKIP LOCKED
+        ORDER BY name, place, id LIMIT {limit} FOR UPDATE SKIP LOCKED
     ) AS head ORDER BY head.place, head.id LIMIT CAST(:limit AS int)
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-CLAIM_NEXT_OF_NAMES = Statement(text(_CLAIM % (_HEADS_OF_NAMES % ("", "CAST(:limit AS int)"), _NONE_IS_LIMITED)))
+
+
+CLAIM_NEXT_OF_NAMES = by_identity(lambda identity: _claim(identity, _heads_of_names(identity), _NONE_IS_LIMITED))
 
 #: Locks the limits of names; in one order, so that two transactions that lock several don't wait for each other.
 LOCK_LIMITS = Statement(
@@ -100,22 +118,26 @@ WHERE board = CAST(:board AS int) AND name = ANY (CAST(:names AS text[])) AND ru
 ORDER BY name FOR UPDATE
 """)
 )
-_ROOMS = f"""
+
+
+def _rooms(identity: RowIdentity) -> str:
+    return f"""
     LATERAL (
         SELECT CAST(least(CAST(:limit AS bigint), (
             SELECT running - (
-                SELECT count(*) FROM jobboard_jobs AS job WHERE name = wanted.name AND job.ctid = ANY (ARRAY(
-                    SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {CLAIMED}
-                    ORDER BY due_at
-                ))
+                SELECT count(*) FROM {identity.claimed} AS job WHERE name = wanted.name
             )
             FROM jobboard_pauses WHERE board = CAST(:board AS int) AND name = wanted.name
         )) AS int) AS room
         OFFSET 0
     ) AS rooms,
 """  # nosec B608 # made of this module's constants only; values are bound parameters
+
+
 #: The same once the limits of the names are locked: of each name no more than it may have claims.
-CLAIM_NEXT_WITHIN_LIMITS = Statement(text(_CLAIM % (_HEADS_OF_NAMES % (_ROOMS, "greatest(rooms.room, 0)"), "")))
+CLAIM_NEXT_WITHIN_LIMITS = by_identity(
+    lambda identity: _claim(identity, _heads_of_names(identity, "greatest(rooms.room, 0)", _rooms(identity)), "")
+)
 
 
 class PostgresqlClaiming(Claiming):

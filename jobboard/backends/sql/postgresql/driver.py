@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql import sequences
 from jobboard.backends.sql.change_source import ChangeSource
-from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Beginning, Driver, has_input
+from jobboard.backends.sql.dialect import Dialect, TableNames
+from jobboard.backends.sql.driver import STEP_TIMEOUT, Beginning, Driver, has_input
 from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.planner import Planner, Step
 from jobboard.backends.sql.postgresql import change_source
-from jobboard.backends.sql.postgresql.change_source import PostgresqlChangeSource
 from jobboard.backends.sql.postgresql.errors import PostgresqlErrors
-from jobboard.backends.sql.postgresql.pooler import check_sessions
-from jobboard.backends.sql.postgresql.prepared import PreparedStatement
+from jobboard.backends.sql.postgresql.mode import Connect, Mode
+from jobboard.backends.sql.postgresql.mode_choice import AUTO, choose_mode
+from jobboard.backends.sql.postgresql.session_mode import SessionMode
 from jobboard.backends.sql.postgresql.tables import planner_of
-from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction, in_one_trip
+from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction
 from jobboard.backends.sql.postgresql.user_connections import (
     NOW,
     AdaptedAsyncpgConnection,
@@ -44,14 +41,7 @@ from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF
 from jobboard.backends.timelimit import seconds_left
 from jobboard.errors import BoardUnavailable
 
-Connect = Callable[[float], psycopg.Connection[Any]]
-
 MIN_VERSION = 120000
-#: Each step of a migration waits for locks for this long.
-_MIGRATION_LOCK_TIMEOUT = "SET lock_timeout = '10s'"
-#: Seconds between two tries to be the one that migrates.
-_LOCK_POLL = 0.02
-
 #: How a database keeps text if it can keep every text; SQL_ASCII takes what clients send as it is.
 _ENCODINGS = ("UTF8", "SQL_ASCII")
 
@@ -72,31 +62,9 @@ FROM moment
 """
 #: A mark that the board never had before (``floors``).
 _SET_MARK = """
-INSERT INTO jobboard_meta (name, value) VALUES ('mark {board}', CAST(txid_current() AS text))
+INSERT INTO jobboard_meta (name, value) VALUES ('mark {board}', CAST({number} AS text))
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 """
-# An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an
-# empty board, must not choose another plan. So the values make no difference either: without a generic plan, each claim
-# is planned anew, since its LIMIT is a parameter, and that takes longer than the claim.
-_OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin", "enable_mergejoin", "jit")
-# Nor may it start worker processes, each of which takes longer than the statement.
-_SET_UP = "; ".join(
-    [
-        # Whatever the environment, the user or the database is set to: every text, moments to the last digit, and
-        # backslashes as psycopg writes those of bytes.
-        "SET client_encoding = 'UTF8'",
-        "SET extra_float_digits = 1",
-        "SET standard_conforming_strings = on",
-        # The statements that are transactions by themselves run at the level of all others.
-        "SET default_transaction_isolation = 'read committed'",
-        *(f"SET {name} = off" for name in _OFF),
-        "SET max_parallel_workers_per_gather = 0",
-        "SET plan_cache_mode = force_generic_plan",
-        f"SET lock_timeout = '{LOCK_TIMEOUT}s'",
-        # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
-        "SET idle_in_transaction_session_timeout = '10s'",
-    ]
-)
 
 
 class _Text(StrDumperUnknown):
@@ -110,18 +78,26 @@ class PostgresqlDriver(Driver):
     error = psycopg.Error
     errors = PostgresqlErrors
     transaction = PostgresqlTransaction
-    compiler = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+    compiler = SessionMode.compiler
     as_list = list
     status = _STATUS
     now_statement = NOW
-    has_channels = True
     other_connections = (Psycopg2Connection, AdaptedPsycopgConnection, AdaptedAsyncpgConnection)
 
-    def __init__(self, connect: Connect, where: str, table_names: TableNames) -> None:
+    def __init__(self, connect: Connect, where: str, table_names: TableNames, wanted_mode: str = AUTO) -> None:
         super().__init__(connect, where, table_names)
-        #: Whether it is known that each connection has a session to itself.
-        self._has_own_sessions = False
-        self._statements: defaultdict[psycopg.Connection[Any], dict[str, PreparedStatement]] = defaultdict(dict)
+        self._wanted_mode = wanted_mode
+        #: Known from the first connection on.
+        self._mode: Mode | None = None
+
+    @property
+    def mode(self) -> Mode:
+        assert self._mode is not None
+        return self._mode
+
+    @property
+    def has_channels(self) -> bool:  # type: ignore[override]
+        return self.mode.has_channels
 
     @staticmethod
     def adopt(connection: Any, reply_timeout: float) -> None:
@@ -140,11 +116,11 @@ class PostgresqlDriver(Driver):
                 "make its database with ENCODING 'UTF8'"
             )
         connection.autocommit = True
-        if not self._has_own_sessions:
-            check_sessions(connection, self._connect, self.where)
-            self._has_own_sessions = True
+        if self._mode is None:
+            self._mode = choose_mode(self._wanted_mode, connection, self._connect, self.where)
+            self.dialect = Dialect(self._mode.compiler, list, self.dialect.table_names)
         connection.adapters.register_dumper(str, _Text)
-        connection.execute(_SET_UP)
+        self._mode.set_up(connection)
 
     def is_alive(self, connection: psycopg.Connection[Any]) -> bool:
         if connection.closed or connection.pgconn.transaction_status != TransactionStatus.IDLE:
@@ -158,26 +134,17 @@ class PostgresqlDriver(Driver):
         return not connection.closed
 
     def end(self, connection: psycopg.Connection[Any]) -> None:
-        self._statements.pop(connection, None)
+        if self._mode is not None:
+            self._mode.forget(connection)
         connection.close()
 
     def rows(self, connection: psycopg.Connection[Any], text: str, parameters: Mapping[str, Any]) -> list[Row]:
-        statements = self._statements[connection]
-        statement = statements.get(text)
-        if statement is None:
-            statement = statements[text] = PreparedStatement(connection, text)
-        return statement.rows(parameters)
+        return self.mode.rows(connection, text, parameters)
 
     def rows_of_transaction(
         self, connection: psycopg.Connection[Any], texts: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[list[Row]]:
-        cursors = [connection.cursor() for _ in texts]
-        with in_one_trip(connection):
-            connection.execute("BEGIN")
-            for cursor, (sql, parameters) in zip(cursors, texts, strict=True):
-                cursor.execute(sql.encode(), parameters, prepare=True)
-            connection.execute("COMMIT")
-        return [cursor.fetchall() for cursor in cursors]
+        return self.mode.rows_of_transaction(connection, texts)
 
     def begin(self, cursor: Any, board: int, look: Look) -> Beginning:
         # Where the server or the user is set to be read-only, this fails as the statements without a BEGIN do.
@@ -190,8 +157,10 @@ class PostgresqlDriver(Driver):
         # A mark is a number, unless another program has written it.
         mark = f"'{look.mark}'" if look.mark is not None and look.mark.isdecimal() else "NULL"
         status = self._status.format(board=board, mark=mark, due_floor=look.due)
-        cursor.execute(f"BEGIN ISOLATION LEVEL {kind}; {status}")
-        cursor.nextset()
+        settings = self.mode.settings
+        cursor.execute("; ".join([f"BEGIN ISOLATION LEVEL {kind}", *settings, status]))
+        for _ in range(1 + len(settings)):
+            cursor.nextset()
         [(now, due_floor, *status)] = not_empty(cursor.fetchall(), self.where)
         return Beginning(now, BoardStatus(*status), due_floor)
 
@@ -199,7 +168,7 @@ class PostgresqlDriver(Driver):
         mark = ""
         if transaction.is_below_floors:
             # Last, since others who set the mark wait for this commit.
-            mark = self.dialect.table_names.apply(_SET_MARK.format(board=transaction.board))
+            mark = self.dialect.table_names.apply(_SET_MARK.format(board=transaction.board, number=self.mode.new_mark))
         cursor.execute(f"{mark}COMMIT")
 
     def takes(self, connection: Any) -> bool:
@@ -229,42 +198,22 @@ class PostgresqlDriver(Driver):
 
     @contextlib.contextmanager
     def migrating(self, connection: psycopg.Connection[Any], timeout: float) -> Iterator[None]:
-        table_names, deadline = self.dialect.table_names, time.monotonic() + timeout
-        key = int(table_names.fingerprint, 16)
-        # Not by waiting for the lock: a statement that waits holds a snapshot, and the making of an index waits for
-        # that one's end.
-        while not _try_lock(connection, key):
-            if time.monotonic() > deadline:
-                raise BoardUnavailable(f"another process migrates {self.where} since more than {timeout:.0f} s")
-            time.sleep(_LOCK_POLL)
-        try:
-            # A statement that reads a whole table is to read it in its order. Tables in use are waited for.
-            connection.execute("; ".join([*(f"SET {name} = on" for name in _OFF), _MIGRATION_LOCK_TIMEOUT]))
+        with self.mode.migrating(connection, self._connect, self.dialect.table_names, self.where, timeout):
             limit_replies(connection, STEP_TIMEOUT)
             yield
-        finally:
-            if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock(%s)", [key])
 
     def planner(self, connection: psycopg.Connection[Any]) -> Planner:
         return planner_of(connection.cursor(), self.dialect)
 
     def take(self, connection: psycopg.Connection[Any], step: Step) -> None:
-        # A single statement is a transaction by itself; an index can't be made concurrently in any other.
-        with connection.transaction() if len(step) > 1 else contextlib.nullcontext():
-            for statement in step:
-                connection.execute(statement.encode())
+        self.mode.take(connection, step)
 
     def mend_sequences(self, connection: psycopg.Connection[Any]) -> list[str]:
         with connection.transaction(), connection.cursor() as cursor:
             return sequences.mend(cursor, self.dialect)
 
     def change_source(self, connection: psycopg.Connection[Any], channel: str, event_channel: str) -> ChangeSource:
-        return PostgresqlChangeSource(self, connection, channel, event_channel)
-
-
-def _try_lock(connection: psycopg.Connection[Any], key: int) -> bool:
-    return connection.execute("SELECT pg_try_advisory_lock(%s)", [key]).fetchone() == (True,)
+        return self.mode.change_source(self, connection, channel, event_channel)
 
 
 def limit_replies(connection: psycopg.Connection[Any], reply_timeout: float) -> None:

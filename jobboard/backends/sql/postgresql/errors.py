@@ -19,7 +19,7 @@ _REFUSED = "refuses this user; check the name, the password and pg_hba.conf"
 _REFUSALS = ("authentication failed", "no pg_hba.conf entry", "pg_hba.conf rejects", "no password supplied", 'role "')
 
 _NO_DATABASE = "has no such database; create it first"
-_SHARED = "has given this session to others; is a pooler before it? PgBouncer needs pool_mode = session"
+_SHARED = "has given this session to others; is a pooler before it? Say mode=distributed"
 
 #: The code begins with this -> what to do.
 _BY_CODE = {

@@ -32,6 +32,7 @@ from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, texts
 from jobboard.backends.sql.postgresql.pages import page_of
+from jobboard.backends.sql.postgresql.row_identity import RowIdentity, by_identity
 from jobboard.backends.sql.posting import Posting
 from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, no_later_than_exchange, page_of_rows
 from jobboard.backends.sql.rows import (
@@ -78,8 +79,17 @@ _FROM = "coalesce(CASE WHEN NOT (SELECT is_from_start FROM mark) THEN %s END, -9
 FLOOR_OF_ALL, FLOOR_OF_NAME = _FROM % "(CAST(:floors AS bigint[]))[1]", _FROM % "wanted.floor"
 WANTED = "FROM unnest(CAST(:names AS text[]), CAST(:floors AS bigint[])) AS wanted (name, floor)"
 
-CONSUME = Statement(
-    text(f"""
+
+_LISTS_OF_ENDS = """
+    unnest(
+        CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
+        CAST(:retentions AS float8[])
+    )"""
+_ENDS = "(uuid, who, token, result, retention)"
+
+
+def _consume(identity: RowIdentity) -> str:
+    return f"""
 WITH {MOMENT}, done AS (
     UPDATE jobboard_jobs AS job SET
         state = {COMPLETE}, claim_id = NULL, due_at = NULL, result = ends.result,
@@ -89,11 +99,8 @@ WITH {MOMENT}, done AS (
             WHERE kept.board = CAST(:board AS int) AND kept.name = job.name AND kept.key = job.key
                 AND kept.uuid = job.uuid
         ) END)
-    FROM unnest(
-        CAST(:uuids AS text[]), CAST(:whos AS text[]), CAST(:tokens AS bigint[]), CAST(:results AS bytea[]),
-        CAST(:retentions AS float8[])
-    ) AS ends (uuid, who, token, result, retention)
-    WHERE job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND uuid = ends.uuid)
+    FROM {identity.ends.format(_LISTS_OF_ENDS, _ENDS)}
+    WHERE {identity.is_of_end}
         AND job.state + 0 = {CLAIMED} AND job.token = ends.token AND job.owner = ends.who
         AND (job.due_at IS NULL OR job.due_at > (SELECT now FROM moment)) AND job.ties IS NULL
     RETURNING job.id, job.uuid, job.name, job.owner, job.token, job.last_modified
@@ -102,8 +109,10 @@ WITH {MOMENT}, done AS (
     SELECT CAST(:board AS int), id, 'CONSUMED', uuid, name, owner, token, last_modified FROM done
 )
 SELECT uuid, EXISTS (SELECT FROM jobboard_pauses WHERE board = CAST(:board AS int) AND name = done.name) FROM done
-""")  # nosec B608 # made of this module's constants only; values are bound parameters
-)
+"""  # nosec B608 # made of this module's constants only; values are bound parameters
+
+
+CONSUME = by_identity(_consume)
 
 STATEMENT_NOW = "date_part('epoch', statement_timestamp())"
 _PLACE = place_in_sql("CAST(rank AS bigint)", "greatest(now, at)", "bigint")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from sqlalchemy import text
-
+from jobboard.backends.sql.postgresql.row_identity import RowIdentity, by_identity
 from jobboard.backends.sql.rows import JOB_COLUMNS
 from jobboard.backends.sql.schema import CLAIMED, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
@@ -27,14 +26,6 @@ _JOBS = f"SELECT {_COLUMNS} FROM jobboard_jobs WHERE board = CAST(:board AS int)
 _VISIBLE = "(retain_until IS NULL OR retain_until > (SELECT now FROM status) AND retain_until > last_modified)"
 _PLACE = "CAST(:place AS bigint), CAST(:id AS bigint)"
 _FROM_PLACE_ON = f"(place, id) > ({_PLACE}) AND {_VISIBLE} ORDER BY place, id LIMIT CAST(:size AS int)"
-# In this order the index of what is due has them, and no other; OFFSET 0 leaves no other condition to find them by.
-_CLAIMED = f"""
-    SELECT {_COLUMNS} FROM (
-        SELECT * FROM jobboard_jobs WHERE ctid = ANY (ARRAY(
-            SELECT ctid FROM jobboard_jobs WHERE board = CAST(:board AS int) AND state = {CLAIMED} ORDER BY due_at
-        )) OFFSET 0
-    ) AS claimed WHERE true
-"""  # nosec B608 # constants
 _OF_NAMES = "AND name = ANY (CAST(:names AS text[]))"
 # ``job_statements`` says why it goes on to the next names.
 _READY_OF_NAMES = f"""
@@ -48,11 +39,16 @@ _READY_OF_NAMES = f"""
 @cache
 def page_of(codes: frozenset[int], is_by_name: bool) -> Statement:
     """Return what reads a page of jobs in these states after a ``place`` and an ``id``, and whether any job is due."""
-    return Statement(text(_PAGE % " UNION ALL ".join(f"({_in_state(code, is_by_name)})" for code in sorted(codes))))
+
+    def words(identity: RowIdentity) -> str:
+        return _PAGE % " UNION ALL ".join(f"({_in_state(code, is_by_name, identity)})" for code in sorted(codes))
+
+    return by_identity(words)
 
 
-def _in_state(code: int, is_by_name: bool) -> str:
+def _in_state(code: int, is_by_name: bool, identity: RowIdentity) -> str:
     if is_by_name and code == UNCLAIMED:
         return _READY_OF_NAMES
-    jobs = _CLAIMED if code == CLAIMED else f"{_JOBS} AND state = {code}"
+    claimed = f"SELECT {_COLUMNS} FROM {identity.claimed} AS claimed WHERE true"  # nosec B608 # constants
+    jobs = claimed if code == CLAIMED else f"{_JOBS} AND state = {code}"
     return f"{jobs} {_OF_NAMES if is_by_name else ''} AND {_FROM_PLACE_ON}"

@@ -7,17 +7,16 @@ others, and its notifications and prepared statements to nobody.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 
+from jobboard.backends.sql.postgresql.mode import Connect
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.backends.sql")
 
-_CURE = "a board needs pool_mode = session there, or the address of the server itself"
 #: Other users of the pool may hide in one try that sessions are shared.
 _TRIES = 5
 #: Seconds within which a second session must be had.
@@ -26,30 +25,42 @@ _TIMEOUT = 5.0
 _NO_TRANSACTIONS = "statement pooling"
 
 
-def check_sessions(
-    connection: psycopg.Connection[Any], connect: Callable[[float], psycopg.Connection[Any]], where: str
-) -> None:
-    """Make sure that a new connection has a session to itself; changes nothing in any session.
+def shares_sessions(connection: psycopg.Connection[Any], connect: Connect, where: str) -> bool:
+    """Whether a new connection shares its session with others; changes nothing in any session.
 
     :param connection: commits each statement.
     :param connect: makes another one, within the given seconds.
-    :raises BoardUnavailable: it shares its sessions with others.
+    :raises BoardUnavailable: each statement may have another session.
     """
     # A pooler has no one process of the server for a client, and so gives it a number of its own making.
     if _process_of(connection) == connection.info.backend_pid:
-        return
+        return False
     try:
         with time_limit(_TIMEOUT):
-            is_shared = _is_shared(connection, connect)
+            return _is_shared(connection, connect)
     except psycopg.Error as error:
-        is_shared = _NO_TRANSACTIONS in str(error)
-        if not is_shared:
-            logger.warning("%s is behind a pooler, which gives no second session (%s): %s", where, error, _CURE)
-    if is_shared:
-        raise BoardUnavailable(f"{where} is behind a pooler that shares its sessions among clients: {_CURE}")
+        refuse_statement_pooling(error, where)
+        logger.warning(
+            "%s is behind a pooler, which gives no second session (%s): a board needs pool_mode = session there, or"
+            " mode=distributed",
+            where,
+            error,
+        )
+        return False
 
 
-def _is_shared(connection: psycopg.Connection[Any], connect: Callable[[float], psycopg.Connection[Any]]) -> bool:
+def refuse_statement_pooling(error: psycopg.Error, where: str) -> None:
+    """Say what to do if a transaction was refused since each statement may have another session.
+
+    :raises BoardUnavailable: it was.
+    """
+    if _NO_TRANSACTIONS in str(error):
+        raise BoardUnavailable(
+            f"{where} is behind a pooler that allows no transactions: a board needs pool_mode = session or transaction"
+        ) from error
+
+
+def _is_shared(connection: psycopg.Connection[Any], connect: Connect) -> bool:
     process = _process_of(connection)
     other = connect(_TIMEOUT)
     try:
@@ -67,5 +78,6 @@ def _is_shared(connection: psycopg.Connection[Any], connect: Callable[[float], p
 
 def _process_of(connection: psycopg.Connection[Any]) -> int:
     """Return the server's process that answers a connection now."""
-    [(process,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+    # Prepared, it would stay in the session.
+    [(process,)] = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchall()
     return int(process)

@@ -38,8 +38,11 @@ _ONE = f"""
                 AND key = CAST(:key AS text) AND until > now OFFSET 0
         )
 """  # nosec B608 # made of this module's constants only; values are bound parameters
-_NOTIFY = "SELECT uuid, id, created_on, pg_notify(CAST(:channel AS text), '') FROM posted"
-_POST = Statement(text(POST_TEXT.rpartition("SELECT")[0] % _ONE + _NOTIFY))
+_POSTED = POST_TEXT.rpartition("SELECT")[0] % _ONE
+_POST = Statement(
+    text(f"{_POSTED} SELECT uuid, id, created_on, pg_notify(CAST(:channel AS text), '') FROM posted"),  # nosec B608 # constants
+    distributed=text(f"{_POSTED} SELECT uuid, id, created_on, NULL FROM posted"),  # nosec B608 # constants
+)
 
 
 class PostgresqlUserPosting(Posting):
