@@ -232,6 +232,7 @@ def test_health_names_the_store_and_checks_and_repairs_its_records(
     page = text_of(console.get("/b/shop/health"))
     assert "Kind memory" in page
     assert "524,288 bytes" in page
+    assert "Durable no it is gone with its process" in page
     assert "All records agree" in text_of(console.post("/b/shop/health", {"action": "check"}))
     asked: list[bool] = []
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from jobboard.backends.findings import Holder
+from jobboard.backends.findings import Holder, Persistence
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
@@ -94,6 +94,7 @@ class Overview:
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     :ivar shortages: what will soon keep the store from taking changes, each with what to do.
+    :ivar persistence: whether the store is set up to keep what it has acknowledged; None for one that never does.
     """
 
     at: float
@@ -108,14 +109,16 @@ class Overview:
     idle_lanes: tuple[IdleLane, ...] = ()
     failed_parents: tuple[FailedParent, ...] = ()
     shortages: tuple[str, ...] = ()
+    persistence: Persistence | None = None
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 6 requests, on etcd and SQL one more; one for each name with waiting jobs (20 at most), one if there is
+    Costs 6 requests, on Redis, etcd and SQLite one more, on PostgreSQL and MariaDB two more, and on Redis another one
+    for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs
-    (5 at most), and two for each job of the trash that has children (5 at most): 45 at most. Reads no job but the next
+    (5 at most), and two for each job of the trash that has children (5 at most): 46 at most. Reads no job but the next
     of each name, 100 of the trash, 20 of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
@@ -142,10 +145,12 @@ def overview(board: JobBoard) -> Overview:
     trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
     shortages = tuple(client.call(client.backend.shortages))
+    persistence = client.call(client.backend.persistence) if board.capabilities.durable else None
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle, failed, shortages)
+    found = holders, limits, idle, failed, shortages, persistence
+    return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 
 def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:

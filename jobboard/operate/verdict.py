@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobboard.backends.findings import Holder
+from jobboard.backends.findings import Holder, Persistence
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences
@@ -62,7 +62,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``,
     ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``,
-    ``held_back``, ``short``.
+    ``held_back``, ``short``, ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -74,6 +74,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     found += [Finding(Verdict.ATTENTION, "short", None, f"{_begun(text)}.") for text in overview.shortages]
+    found += of_persistence(overview.persistence)
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
@@ -232,6 +233,12 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
             f"{first.holder} holds back {first.held}{since}{others}; claims take longer and longer. End it: {first.end}"
         )
         yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
+
+
+def of_persistence(persistence: Persistence | None) -> Iterator[Finding]:
+    """Yield a finding for a store that could keep what it acknowledges, and is not set up to."""
+    if persistence is not None and persistence.kept is False:
+        yield Finding(Verdict.ATTENTION, "not_durable", None, f"{_begun(persistence.text)}.")
 
 
 def _begun(text: str) -> str:

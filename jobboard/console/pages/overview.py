@@ -23,7 +23,7 @@ _NEXT = {
     **dict.fromkeys(("overdue", "set_aside", "no_handler", "schedulers_paused"), "schedules"),
     "parent_failed": "jobs",
     "trash": "trash",
-    **dict.fromkeys(("held_back", "short"), "health"),
+    **dict.fromkeys(("held_back", "short", "not_durable"), "health"),
 }
 
 
