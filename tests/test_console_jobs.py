@@ -226,7 +226,8 @@ class TestJob:
         assert f"/b/jobs/jobs/{new.uuid}" in links_of(page)
         assert board.get(old.uuid).record.state is JobState.TRASHED
         page = ask.post(
-            "/b/jobs/bulk?action=restore&state=trashed", preview(ask, "/b/jobs/bulk?action=restore&state=trashed")
+            "/b/jobs/bulk?action=restore&state=trashed&name=mail",
+            preview(ask, "/b/jobs/bulk?action=restore&state=trashed&name=mail"),
         )
         assert (page.status_code, new.uuid in text_of(page)) == (409, True)
 
@@ -267,7 +268,8 @@ def test_no_text_of_users_becomes_markup_or_steers(board: JobBoard) -> None:
     ask = ask_as(board, *RIGHTS)
     for path in (
         "/b/jobs/jobs", "/b/jobs/jobs?state=trashed", f"/b/jobs/jobs/{job.uuid}", f"/b/jobs/jobs/{other.uuid}",
-        "/b/jobs/trash", "/b/jobs/bulk?action=restore&state=trashed", "/b/jobs/bulk?action=trash",
+        "/b/jobs/trash", "/b/jobs/bulk?action=restore&state=trashed&name=other",
+        f"/b/jobs/bulk?action=trash&job={job.uuid}",
     ):  # fmt: skip
         page = ask.get(path)
         assert page.status_code == 200

@@ -44,6 +44,11 @@ class Filters:
         return {name: value for name, value in {**self.query, **changes}.items() if value not in (None, "", [])}
 
     @property
+    def are_chosen(self) -> bool:
+        """Whether there is any filter but states: only then may something be done to all that fit."""
+        return bool(set(self.query) - {"state"})
+
+    @property
     def is_narrow(self) -> bool:
         """Whether there is any filter but states and a name."""
         return bool(set(self.query) - {"state", "name"})
