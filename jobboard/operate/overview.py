@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 from jobboard.backends.findings import Holder, Persistence
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
@@ -18,6 +19,9 @@ from jobboard.participants import Entity, claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
+
+if TYPE_CHECKING:
+    from jobboard.schedules.progress import Progress
 
 #: Of how many names, those with most waiting jobs, the next job is read: one request and one job each. And of how many,
 #: those with most trash, the reasons are counted.
@@ -56,6 +60,8 @@ class ScheduleOverview:
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
     :ivar unhandled: the job names of active schedules for which no conductor that is alive has a handler, by id; {} if
         no conductor is alive.
+    :ivar skipped: how many of its last fire times each active schedule has skipped, by id, since its jobs are live
+        still; of those that go back further than its history so many as that has.
     :ivar complete: whether these are all schedules of the board.
     :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
     """
@@ -66,6 +72,7 @@ class ScheduleOverview:
     set_aside: tuple[str, ...] = ()
     overdue: dict[str, float] = field(default_factory=dict)
     unhandled: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     complete: bool = True
     all_paused: bool = False
 
@@ -220,18 +227,24 @@ def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
 def unhandled_schedules(board: JobBoard) -> dict[str, str]:
     """Return :attr:`ScheduleOverview.unhandled` of a board, in three requests at most."""
     rows, _ = _read_schedules(board)
-    return _unhandled(rows, board.entities())
+    return _unhandled(_outlines(rows), board.entities())
 
 
-def _unhandled(rows: Sequence[ScheduleRow], entities: Sequence[Entity]) -> dict[str, str]:
+def _outlines(rows: Sequence[ScheduleRow]) -> dict[str, tuple[str, Progress]]:
+    """Return the job's name and the progress of each active schedule, by id."""
     active = [row for row in rows if row.next_at is not None and row.id != PAUSE_ID]
-    if not active or not any(entity.alive and entity.kind == "conductor" for entity in entities):
+    if not active:
         return {}
-    from jobboard.schedules.schedule import job_name_in
+    from jobboard.schedules.schedule import outline_of
 
-    names = {row.id: name for row in active if (name := job_name_in(row.body)) is not None}
-    lacking = unhandled(entities, names.values())
-    return {id: name for id, name in names.items() if name in lacking}
+    return {row.id: outline for row in active if (outline := outline_of(row.body)) is not None}
+
+
+def _unhandled(outlines: Mapping[str, tuple[str, Progress]], entities: Sequence[Entity]) -> dict[str, str]:
+    if not any(entity.alive and entity.kind == "conductor" for entity in entities):
+        return {}
+    lacking = unhandled(entities, [name for name, _ in outlines.values()])
+    return {id: name for id, (name, _) in outlines.items() if name in lacking}
 
 
 def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Sequence[Entity]) -> ScheduleOverview:
@@ -239,14 +252,15 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Se
     all_paused = any(row.id == PAUSE_ID for row in rows)
     rows = [row for row in rows if row.id != PAUSE_ID]
     states = {row.id: _state_of(row) for row in rows}
-    count = Counter(states.values())
+    count, outlines = Counter(states.values()), _outlines(rows)
     return ScheduleOverview(
         active=count["active"],
         paused=count["paused"],
         finished=count["finished"],
         set_aside=tuple(id for id, state in states.items() if state == "set aside"),
         overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
-        unhandled=_unhandled(rows, entities),
+        unhandled=_unhandled(outlines, entities),
+        skipped={id: skipped for id, (_, progress) in outlines.items() if (skipped := progress.last_skipped)},
         complete=is_complete,
         all_paused=all_paused,
     )
