@@ -191,14 +191,20 @@ class TestTrash:
         }
         assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
         assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
-        assert any("action=restore" in link for link in links_of(page))
+        assert "Restore all 3 …" in said
+        assert "Purge" not in said
         assert not any("action=purge" in link for link in links_of(page))
+        both = ask_as(board, "restore", "purge").get("/b/jobs/trash").text
+        row = both[both.index("smtplib") :].partition("</tr>")[0]
+        assert row.index("action=restore") < row.index("Example") < row.index("action=purge")
+        assert 'class="button danger" href' in row
 
     def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobboard.operate.trash.MAX_READ", 2)
         for _ in range(3):
             trash(board, board.post("mail"))
         assert "2 jobs in 1 group; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
+        assert "Restore all …" in text_of(ask_as(board, "restore").get("/b/jobs/trash"))
 
     def test_an_empty_one_says_so(self, board: JobBoard) -> None:
         assert "The trash is empty." in text_of(ask_as(board).get("/b/jobs/trash"))
