@@ -31,7 +31,7 @@ def test_who_looks_is_told_what_to_do_until_it_is_done() -> None:
         assert status(board)["verdict"] == "ATTENTION"
         diagnoses = {each.subject: each for each in examine(fetch("x", server.uri))}
         assert "CONFIG SET appendonly yes" in diagnoses["not_durable"].text
-        client.execute_command(*finding.text.partition("Let it: ")[2].partition(",")[0].split())
+        client.execute_command(*finding.text.partition("To keep them: ")[2].partition(",")[0].split())
         assert told(board) == []
         assert status(board)["verdict"] == "WELL"
 

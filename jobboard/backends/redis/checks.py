@@ -30,7 +30,7 @@ _COSTS = {
     b"no": "a crash of its machine loses what the system has not written yet (appendfsync no)",
 }
 _NOTHING_KEPT = "keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops"
-_REMEDY = "Let it: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
+_REMEDY = "To keep them: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
 
 
 class ServerChecks:

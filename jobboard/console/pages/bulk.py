@@ -73,10 +73,10 @@ def _page(view: View, right: str, filters: Filters, *, status: int = 200, **valu
 
 def _ticked(view: View) -> list[str]:
     """Return the uuids of the jobs that were ticked; [] if it is about those that fit the filters."""
-    uuids = [str(checked(UUID, text)) for text in view.request.query_params.getlist("job")]
+    uuids = {str(checked(UUID, text)): None for text in view.request.query_params.getlist("job")}
     if len(uuids) > _MOST_TICKED:
         raise HTTPException(400, f"at most {_MOST_TICKED} jobs can be ticked; set a filter for more")
-    return uuids
+    return list(uuids)
 
 
 def _found(view: View, filters: Filters, selection: Selection, most: int) -> Gathered:
