@@ -11,6 +11,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "jobboard"
 html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 exclude_patterns = ["_build"]
 # A block without a language is shell, a configuration or a program's output: nothing that Python's colours suit.
 highlight_language = "text"

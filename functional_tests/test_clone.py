@@ -67,6 +67,10 @@ def test_the_demo_leaves_a_clean_tree(clone: Path, tmp_path: Path) -> None:
     done = run_offline(clone, str(clone / "bin/demo"), str(tree))
     assert (done.returncode, (clone / "SHA256SUMS").exists()) == (0, True), done.stderr
     assert git(clone, "status", "--porcelain") == []
+    (clone / "SHA256SUMS").unlink()
+    left = {line.split()[-1] for line in git(clone, "status", "--porcelain", "--ignored")}
+    told = (ROOT / "README.rst").read_text().partition("bin/demo DIRECTORY")[2].partition("Run all tests")[0]
+    assert {name for name in left if f"``{name.rstrip('/')}" not in told and "__pycache__" not in name} == set()
 
 
 def test_a_program_saved_in_the_clone_runs_there_on_redis(clone: Path, redis_server: RedisServer) -> None:

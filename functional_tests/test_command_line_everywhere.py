@@ -177,7 +177,9 @@ def test_an_operators_day(run: Callable[..., str], board: JobBoard, uri: str, st
 def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None:
     def verdict(status: int) -> set[tuple[str, str | None]]:
         view = json.loads(run("status", "--json", status=status))
-        return {(finding["kind"], finding["about"]) for finding in view["findings"]}
+        # The tests' servers need not keep anything.
+        kept = [finding for finding in view["findings"] if finding["kind"] != "not_durable"]
+        return {(finding["kind"], finding["about"]) for finding in kept}
 
     board.post_many([Posting("resize"), Posting("resize", priority="high"), Posting("mail", delay=1000)])
     board.trash(board.post("mail"), by="me", reason="KeyError: 'x'")

@@ -16,6 +16,7 @@ from harnesses.browser import DEADLINE, DESKTOP, PHONE, Browser, browser
 from harnesses.console_process import console
 from harnesses.hostile_board import fill
 from harnesses.other_site import other_site
+from selenium.webdriver import ActionChains, Keys
 
 from jobboard import Every, Posting, Schedule, fetch
 from jobboard.testing import eventually
@@ -186,6 +187,33 @@ def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:
         assert web.script(focused) == before
         for id in ("focus-a", "focus-b"):
             board.schedules.remove(id)
+    web.choose("#refresh select", "5")
+    assert web.messages() == []
+
+
+def test_rows_are_ticked_with_shift_and_stay_so(web: Browser, uri: str) -> None:
+    ticks = "return [...document.querySelectorAll('[name=job]')].map((box) => box.checked)"
+    with fetch("hostile", uri) as board:
+        board.post_many([Posting("ticked") for _ in range(5)])
+        web.open("/b/hostile/jobs?name=ticked")
+        web.choose("#refresh select", "1")
+        boxes = web.find("[name=job]")
+        boxes[1].click()
+        ActionChains(web.driver).key_down(Keys.SHIFT).click(boxes[3]).key_up(Keys.SHIFT).perform()
+        assert web.script(ticks) == [False, True, True, True, False]
+        board.post("ticked")
+        threading.Event().wait(1.5)  # a refresh would come
+        assert web.script(ticks) == [False, True, True, True, False]
+        web.find(".tick-all")[0].click()
+        assert web.script(ticks) == [True] * 5
+        web.find(".tick-all")[0].click()
+        boxes[0].click()
+        web.click("Cancel …", within="main form:has(table)")
+        eventually(lambda: "Cancel 1 job named 'ticked'?" in web.text(), within=DEADLINE)
+        web.click("Cancel 1")
+        eventually(lambda: "1 job named 'ticked' cancelled." in web.text(), within=DEADLINE)
+        assert sum(job.name == "ticked" for job in board.iterjobs()) == 5
+    web.open("/b/hostile/jobs")
     web.choose("#refresh select", "5")
     assert web.messages() == []
 

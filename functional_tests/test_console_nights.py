@@ -91,7 +91,7 @@ def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, ur
         does.click("Restore")
         eventually_complete(invoices[0])
         does.click("Trash")
-        does.click("Restore …")
+        does.click("Restore all 2 …")
         web.eventually_shows("2 jobs named 'invoice'")
         does.click("Restore 2")
         eventually_complete(*invoices)

@@ -39,6 +39,22 @@ def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixtur
     assert "conductors  0 alive, 0 quiet, 0 gone; 0 of 0 slots taken, 0 stuck\n" in told
 
 
+def test_it_says_of_how_much_trash_it_speaks(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    def told() -> list[str]:
+        assert run(["status"]) == 1
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("trash")]
+
+    for job in board.post_many([Posting("a") for _ in range(100)]):
+        board.trash(job, by="me", reason="OSError: disk")
+    assert told() == ["trash       100 a: OSError: disk"]
+    for number, job in enumerate(board.post_many([Posting("a") for _ in range(49)])):
+        board.trash(job, by="me", reason=f"E{number}: x")
+    assert told() == ["trash       149 jobs; of the first 100, which were read:", "trash       100 a: OSError: disk"]
+    assert run(["status", "--json"]) == 1
+    view = as_json(capsys.readouterr().out)
+    assert (view["trash_read"], view["names"]["a"]["trashed"]) == (100, 149)
+
+
 def test_a_longer_wait_may_be_well(jobboard: Run, board: JobBoard) -> None:
     board.register_entity(Entity("conductor", "w", {"names": ["a"]}, 600))
     board.post("a")

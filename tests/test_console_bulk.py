@@ -65,8 +65,8 @@ class TestBulk:
             assert ask.post(self.PATH, wrong).status_code in (400, 409)
         assert ask.post(self.PATH, form | {"at": "1.0"}).status_code == 409
         assert ask.post(self.PATH, form, headers={}).status_code == 403
-        assert ask.get("/b/jobs/bulk?action=explode").status_code == 400
-        assert ask.get("/b/jobs/bulk?action=restore&state=claimed").status_code == 400
+        assert ask.get("/b/jobs/bulk?action=explode&name=mail").status_code == 400
+        assert ask.get("/b/jobs/bulk?action=restore&state=claimed&name=mail").status_code == 400
         assert lives(board) == set()
 
     def test_it_is_bounded_and_goes_on(
@@ -96,7 +96,7 @@ class TestBulk:
             if action == "purge":
                 trash(board, job)
         states = {"release": "claimed", "run_now": "delayed", "purge": "trashed"}
-        path = f"/b/jobs/bulk?action={action}&state={states.get(action, 'unclaimed')}"
+        path = f"/b/jobs/bulk?action={action}&name=mail&state={states.get(action, 'unclaimed')}"
         ask = ask_as(board, action)
         page = ask.post(path, preview(ask, path) | {"reason": "a note"})
         assert (page.status_code, "3 jobs named 'mail'" in text_of(page)) == (200, True)
@@ -105,6 +105,68 @@ class TestBulk:
                 line = board.get(job.uuid).history[-1]
                 assert "ann" in f"{line.who} {line.reason}"
                 assert "a note" in f"{line.reason}"
+
+
+@on_both
+class TestChosen:
+    """Two clicks on a list must not change all of a board."""
+
+    def test_without_a_filter_nothing_is_done_to_all(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("mail") for _ in range(3)])
+        ask = ask_as(board, *RIGHTS)
+        for query in ("", "state=unclaimed", "state=unclaimed&state=delayed"):
+            page = ask.get(f"/b/jobs/jobs?{query}")
+            assert not any("/bulk?" in link for link in links_of(page)), query
+            path = f"/b/jobs/bulk?action=cancel&{query}"
+            form = preview(ask, "/b/jobs/bulk?action=cancel&name=mail")
+            for asked in (ask.get(path), ask.post(path, form)):
+                assert (asked.status_code, "tick them" in text_of(asked)) == (400, True)
+        assert lives(board) == {job.uuid for job in jobs}
+        assert any("action=cancel" in link for link in links_of(ask.get("/b/jobs/jobs?name=mail")))
+
+    def test_those_that_are_ticked_are_changed_and_no_others(self, board: JobBoard) -> None:
+        jobs = board.post_many([Posting("mail") for _ in range(3)])
+        delayed, broken = board.post("mail", delay=1000), trash(board, board.post("mail"))
+        told: list[Any] = []
+        ask = ask_as(board, "cancel", "run_now", on_action=lambda *call: told.append(call))
+        page = ask.get("/b/jobs/jobs?name=mail")
+        assert page.text.count('name="job"') == 4
+        assert 'type="checkbox"' not in ask_as(board).get("/b/jobs/jobs").text
+        ticked = "".join(f"&job={job.uuid}" for job in (jobs[0], jobs[1], delayed, broken))
+        path = f"/b/jobs/bulk?ticked=yes&name=mail&action=run_now{ticked}"
+        assert "Run now 1 job named 'mail' ?" in text_of(ask.get(path)), "the others can't be run now"
+        path = path.replace("run_now", "cancel")
+        page = ask.get(path)
+        assert "Cancel 3 jobs named 'mail' ?" in text_of(page)
+        done = ask.post(path, preview(ask, path))
+        assert "3 jobs named 'mail' cancelled" in text_of(done)
+        assert "/b/jobs/jobs?name=mail" in links_of(done)
+        assert lives(board) == {jobs[2].uuid}
+        assert sorted(told[0][2]) == sorted(job.uuid for job in (jobs[0], jobs[1], delayed))
+        assert "No job fits" in text_of(ask.get(path))
+
+    def test_who_ticks_none_is_told(self, board: JobBoard) -> None:
+        board.post("mail")
+        ask = ask_as(board, "cancel")
+        assert ask.get("/b/jobs/bulk?ticked=yes&name=mail&action=cancel").status_code == 400
+        assert ask.get("/b/jobs/bulk?ticked=yes&action=cancel&job=x").status_code == 400
+        many = "".join(f"&job=00000{n:03}-0000-0000-0000-000000000000" for n in range(101))
+        assert ask.get(f"/b/jobs/bulk?ticked=yes&action=cancel{many}").status_code == 400
+
+    def test_of_many_jobs_one_types_how_many(self, board: JobBoard) -> None:
+        board.post_many([Posting("mail") for _ in range(1001)])
+        ask, path = ask_as(board, "cancel"), "/b/jobs/bulk?action=cancel&name=mail"
+        form = preview(ask, path)
+        assert "To go on, type 1,001" in text_of(ask.get(path))
+        for typed in ({}, {"typed": "1000"}, {"typed": ""}):
+            page = ask.post(path, form | typed)
+            assert (page.status_code, "Nothing was changed" in text_of(page)) == (400, True)
+        assert len(lives(board)) == 1001
+        assert "1001 jobs named 'mail' cancelled" in text_of(ask.post(path, form | {"typed": " 1,001 "}))
+        assert lives(board) == set()
+        board.post_many([Posting("mail") for _ in range(100)])
+        assert "To go on" not in text_of(ask.get(path))
+        assert "100 jobs named 'mail' cancelled" in text_of(ask.post(path, preview(ask, path)))
 
 
 class TestTrash:
@@ -129,14 +191,20 @@ class TestTrash:
         }
         assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
         assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
-        assert any("action=restore" in link for link in links_of(page))
+        assert "Restore all 3 …" in said
+        assert "Purge" not in said
         assert not any("action=purge" in link for link in links_of(page))
+        both = ask_as(board, "restore", "purge").get("/b/jobs/trash").text
+        row = both[both.index("smtplib") :].partition("</tr>")[0]
+        assert row.index("action=restore") < row.index("Example") < row.index("action=purge")
+        assert 'class="button danger" href' in row
 
     def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobboard.operate.trash.MAX_READ", 2)
         for _ in range(3):
             trash(board, board.post("mail"))
         assert "2 jobs in 1 group; there are more" in text_of(ask_as(board).get("/b/jobs/trash"))
+        assert "Restore all …" in text_of(ask_as(board, "restore").get("/b/jobs/trash"))
 
     def test_an_empty_one_says_so(self, board: JobBoard) -> None:
         assert "The trash is empty." in text_of(ask_as(board).get("/b/jobs/trash"))

@@ -120,6 +120,18 @@ def test_only_known_hosts_are_answered(board: JobBoard, host: str, status: int) 
     assert asking(board, hosts=["*"]).get("/", headers={"Host": "any.example"}).status_code == 200
 
 
+def test_a_mistyped_address_leads_on(board: JobBoard) -> None:
+    ask = asking({"shop": board})
+    page = ask.get("/b/shop/jbos/x")
+    assert (page.status_code, "there is no such page" in page.text) == (404, True)
+    assert 'href="/b/shop/jobs"' in page.text
+    for path, what in (("/b/shpo/jobs", "board"), ("/b/shpo/", "board"), ("/jobs", "page"), ("/b/shop", "page")):
+        page = ask.get(path)
+        assert (page.status_code, f"there is no such {what}" in page.text) == (404, True), path
+        assert '<a href="/">The board</a>' in page.text, path
+        assert ask.post(path).status_code in (404, 405)
+
+
 def test_two_hosts_are_none(board: JobBoard) -> None:
     assert asking(board).get("/", headers=[("Host", "localhost"), ("Host", "localhost")]).status_code == 403
 

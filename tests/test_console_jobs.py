@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import httpx
 import pytest
@@ -34,7 +35,8 @@ class TestList:
     @pytest.mark.parametrize(
         ("query", "found"),
         [
-            ("", ["first", "second", "delayed", "claimed", "fired"]),
+            ("", ["first", "second", "fired"]),
+            ("name=", ["first", "second", "delayed", "claimed", "fired"]),
             ("state=trashed", ["broken"]),
             ("state=delayed&state=claimed", ["delayed", "claimed"]),
             ("name=mail", ["first", "delayed", "claimed"]),
@@ -78,8 +80,37 @@ class TestList:
 
     def test_numbers_are_told_by_state(self, board: JobBoard, jobs: dict[str, Job]) -> None:
         said = text_of(ask_as(board).get("/b/jobs/jobs"))
-        assert "on the board 5 delayed 1 unclaimed 3 claimed 1 trashed 1 complete" in said
-        assert "on the board 3 delayed 1 unclaimed 1 claimed 1" in text_of(ask_as(board).get("/b/jobs/jobs?name=mail"))
+        assert "waiting 3 running 1 delayed 1 trash 1 complete all on the board 5" in said
+        mail = text_of(ask_as(board).get("/b/jobs/jobs?name=mail"))
+        assert "waiting 1 running 1 delayed 1 trash 0 complete all on the board 3" in mail
+
+    def test_what_is_next_comes_first(self, board: JobBoard) -> None:
+        board.post("b", delay=1000, priority="very_high")
+        jobs = [board.post("a", priority=priority) for priority in ("low", "high", "normal")]
+        page = ask_as(board).get("/b/jobs/jobs")
+        assert uuids_in(page) == [jobs[1].uuid, jobs[2].uuid, jobs[0].uuid]
+        assert "The job that is claimed next comes first" in text_of(page)
+        for job in jobs:
+            board.cancel(job)
+        assert "No job waits to be claimed." in text_of(ask_as(board).get("/b/jobs/jobs"))
+
+    def test_each_filter_is_a_chip_that_can_be_removed(self, board: JobBoard, jobs: dict[str, Job]) -> None:
+        page = ask_as(board).get("/b/jobs/jobs?state=trashed&kind=OSError&name=resize")
+        chips = {
+            re.sub(r"<[^>]*>", "", text): httpx.QueryParams(httpx.URL(unescape(link)).query)
+            for link, text in re.findall(r'<a class="chip" href="([^"]*)">(.*?)</a>', page.text)
+        }
+        assert {chip: sorted(query.multi_items()) for chip, query in chips.items()} == {
+            "kind of reason OSError ×: remove this filter": [("name", "resize"), ("state", "trashed")],
+            "name resize ×: remove this filter": [("kind", "OSError"), ("state", "trashed")],
+        }
+        assert 'class="chip"' not in ask_as(board).get("/b/jobs/jobs?state=trashed").text
+
+    def test_a_job_has_its_age_with_the_moment_on_hover(self, board: JobBoard) -> None:
+        moment = board.post("mail", delay=7200).created_on
+        page = ask_as(board).get("/b/jobs/jobs?state=delayed")
+        assert re.search(rf'title="{moment:%Y-%m-%d %H:%M:%S} UTC">\d+s ago</time>', page.text)
+        assert re.search("due in (2h|1h59m)", text_of(page))
 
     def test_details_are_searched_for_those_who_may_see_them(self, board: JobBoard, jobs: dict[str, Job]) -> None:
         others = [right for right in RIGHTS if right != "details"]
@@ -226,7 +257,8 @@ class TestJob:
         assert f"/b/jobs/jobs/{new.uuid}" in links_of(page)
         assert board.get(old.uuid).record.state is JobState.TRASHED
         page = ask.post(
-            "/b/jobs/bulk?action=restore&state=trashed", preview(ask, "/b/jobs/bulk?action=restore&state=trashed")
+            "/b/jobs/bulk?action=restore&state=trashed&name=mail",
+            preview(ask, "/b/jobs/bulk?action=restore&state=trashed&name=mail"),
         )
         assert (page.status_code, new.uuid in text_of(page)) == (409, True)
 
@@ -267,7 +299,8 @@ def test_no_text_of_users_becomes_markup_or_steers(board: JobBoard) -> None:
     ask = ask_as(board, *RIGHTS)
     for path in (
         "/b/jobs/jobs", "/b/jobs/jobs?state=trashed", f"/b/jobs/jobs/{job.uuid}", f"/b/jobs/jobs/{other.uuid}",
-        "/b/jobs/trash", "/b/jobs/bulk?action=restore&state=trashed", "/b/jobs/bulk?action=trash",
+        "/b/jobs/trash", "/b/jobs/bulk?action=restore&state=trashed&name=other",
+        f"/b/jobs/bulk?action=trash&job={job.uuid}",
     ):  # fmt: skip
         page = ask.get(path)
         assert page.status_code == 200

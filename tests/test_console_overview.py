@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
 
 import httpx
@@ -13,10 +16,13 @@ from helpers.console import Asking, asking, links_of, served, text_of
 from helpers.counted_requests import count_requests
 from helpers.memory_seam import fresh_name
 
-from jobboard import BoardUnavailable, Entity, JobBoard, Posting, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, JobState, Posting, fetch
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
+from jobboard.cli.app import run
+from jobboard.console import allow, mending
 from jobboard.console.charting import SPANS
+from jobboard.console.pages import overview
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
@@ -51,12 +57,55 @@ def test_the_overview_is_the_first_page_and_begins_with_a_verdict(board: JobBoar
     page = console.get("/")
     assert page.status_code == 200
     text = text_of(page)
-    assert "It wants attention" in text
+    assert "2 warnings" in text
     assert "2 jobs named 'mail' wait" in text
     assert "Waiting 2" in text
     assert "ValueError" in text
     assert any(link.endswith("/b/shop/trash?name=mail") for link in links_of(page))
     assert any(link.endswith("/b/shop/names?q=mail") for link in links_of(page))
+
+
+def test_problems_and_warnings_are_counted_and_marked(board: JobBoard, sampler: Sampler, console: Asking) -> None:
+    unhealthy = {"names": ["mail"], "healthy": False, "fault": "no fork"}
+    board.register_entity(Entity("conductor", "worker", unhealthy, 600))
+    for name in ("mail", "resize"):
+        board.trash(board.post(name), by="me")
+    page = console.get("/")
+    assert "1 problem, 2 warnings Problem worker can't run anything" in text_of(page)
+    assert page.text.count('<li class="message bad">') == 1
+    assert page.text.count('<li class="message warn">') == 2
+    status = {"findings": [{"verdict": "BAD"}, {"verdict": "ATTENTION"}], "left_out": {"findings": 1234}}
+    assert overview._counted(status) == "1 problem, 1,235 warnings"
+
+
+def test_what_mends_a_finding_is_a_button_or_else_a_command(board: JobBoard, sampler: Sampler) -> None:
+    board.pause("mail one")
+    board.pause()
+    board.limits.set(lane="tenant:*", running=1)
+    board.pause(lane="tenant:3")
+    parent = board.post("resize")
+    child = board.post("publish", after=[parent])
+    board.trash(parent, by="me")
+    told = text_of(asking({"shop": board}).get("/b/shop/"))
+    for command in ("resume 'mail one'", "resume", "resume --lane tenant:3", "trashed --job-name resize"):
+        assert f" jobboard {command} " in told, command
+    user = asking({"shop": board}, access=allow("resume", "restore"), who=lambda _: "ann")
+    page = user.get("/b/shop/")
+    assert "jobboard resume" not in text_of(page)
+    forms = re.findall(r'<form class="inline" method="post" action="([^"]*)">(.*?)</form>', page.text, re.DOTALL)
+    assert len(forms) == 4
+    for action, fields in forms:
+        hidden = dict(re.findall(r'name="(\w+)" value="([^"]*)"', fields))
+        assert user.post(unescape(action), hidden).status_code == 200
+    assert (board.paused(), [limit.lane for limit in board.limits if limit.paused]) == (set(), [])
+    assert (parent.state, child.state) == (JobState.UNCLAIMED, JobState.BLOCKED)
+
+
+def test_each_command_that_mends_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(mending.COMMANDS) <= set(mending.PAGES)
+    for command in mending.COMMANDS.values():
+        assert run([*shlex.split(command.format("x"))[1:], "--help"]) == 0, command
+    assert "Usage" in capsys.readouterr().out
 
 
 def test_a_board_without_jobs_is_well(console: Asking) -> None:
@@ -72,7 +121,7 @@ def test_a_dead_store_is_a_verdict_and_no_error(
     monkeypatch.setattr(client_of(board).backend.jobs, "stats", refuse)
     page = console.get("/b/shop/")
     assert page.status_code == 200
-    assert "It is bad" in text_of(page)
+    assert "1 problem Problem" in text_of(page)
     assert "connection refused" in text_of(page)
 
 
@@ -199,7 +248,7 @@ def test_how_long_jobs_may_wait_is_an_option(limits: Limits | None, is_well: boo
     board.register_entity(Entity("conductor", "worker", {"names": ["mail"], "concurrency": 1}, ttl=600.0))
     with served({"shop": board}, limits=limits) as url:
         said = text_of(httpx.get(f"{url}/b/shop/", timeout=60).text)
-    assert ("It wants attention" not in said) is is_well
+    assert ("1 warning" not in said) is is_well
 
 
 def test_limits_of_another_type_are_refused(board: JobBoard) -> None:

@@ -18,7 +18,7 @@ from jobboard.console.shared import SharedAnswers
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling import Sampler
 from jobboard.quiet import quiet_ones
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, fire_due, memory_board
 from jobboard.validation import moment
 
 MARKUP = "<script>alert(1)</script>"
@@ -117,6 +117,30 @@ def test_names_show_how_long_their_jobs_waited_and_ran(
     assert "mail history of mail 1" in page
     assert page.count("55s, 55s") == 2
     assert "55s 1 1 Pause mail" in page
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_nothing_is_said_to_have_finished_or_failed_before_anything_was_heard(
+    board: JobBoard, console: Asking, monkeypatch: pytest.MonkeyPatch, listens: bool
+) -> None:
+    sampler = Sampler(board, interval=3600.0, listen=listens)
+    for page in ("names", "overview"):
+        monkeypatch.setattr(f"jobboard.console.pages.{page}.sampler_of", lambda _view: sampler)
+    board.post("mail")
+    sampler.look()
+    row, heading = "{0} {0} Pause mail", "Posted Finished Failed"
+    assert row.format("-") in text_of(console.get("/b/shop/names"))
+    assert "0 0 0 0 - - -" in text_of(console.get("/b/shop/")).partition(heading)[2]
+    if listens:
+        assert sampler._heard_until
+        sampler._heard_until -= 30
+    sampler.look()
+    count, later = "0" if listens else "-", asking({"shop": board}, access=allow(*RIGHTS))
+    page = text_of(later.get("/b/shop/names"))
+    assert row.format(count) in page
+    assert ("so far of 30s" in page) is listens
+    assert f"0 0 0 0 {count} {count} {count}" in text_of(later.get("/b/shop/")).partition(heading)[2]
+    sampler.stop()
 
 
 def test_a_conductor_is_made_quiet_and_claims_again(
@@ -226,12 +250,24 @@ def test_events_without_end_take_bounded_room_and_nobody_is_told_in_vain(
     log.close()
 
 
+def test_schedules_show_what_they_skipped() -> None:
+    with memory_board("skips") as board:
+        board.schedules.add(Schedule("beat", Every(minutes=1), "beat"))
+        for _ in range(5):
+            clock_of(board).move(60)
+            fire_due(board)
+        ask = asking({"shop": board})
+        assert "beat 1 0 4 the last 4" in text_of(ask.get("/b/shop/schedules"))
+        assert "1, 0 missed, 4 skipped: the last 4" in text_of(ask.get("/b/shop/schedule?id=beat"))
+
+
 def test_health_names_the_store_and_checks_and_repairs_its_records(
     board: JobBoard, console: Asking, monkeypatch: pytest.MonkeyPatch, told: list[tuple[Any, ...]]
 ) -> None:
     page = text_of(console.get("/b/shop/health"))
     assert "Kind memory" in page
     assert "524,288 bytes" in page
+    assert "Durable no it is gone with its process" in page
     assert "All records agree" in text_of(console.post("/b/shop/health", {"action": "check"}))
     asked: list[bool] = []
 

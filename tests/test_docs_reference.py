@@ -11,7 +11,7 @@ import pytest
 import jobboard
 import jobboard.aio
 from jobboard import EventKind, JobBoard, errors
-from jobboard.console.pages import overview
+from jobboard.console import mending
 from jobboard.fetching import _BOARD_OPTIONS
 from jobboard.operate import verdict
 from jobboard.plugins import load_plugin, plugin_names
@@ -51,7 +51,7 @@ def test_every_event_is_explained() -> None:
 def test_every_finding_of_the_status_is_in_the_guide_for_operators_and_in_the_console() -> None:
     listed = re.findall(r"^``(\w+)`` +(?:bad|attention) ", (DOC / "guides/operators.rst").read_text(), re.MULTILINE)
     assert set(listed) == set(re.findall(r'Finding\([^"]+"(\w+)"', inspect.getsource(verdict)))
-    assert set(listed) - set(overview._NEXT) == {"store"}
+    assert set(listed) - set(mending.PAGES) == {"store"}
 
 
 @pytest.mark.parametrize("scheme", plugin_names("jobboard.backends"))

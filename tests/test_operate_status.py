@@ -20,7 +20,7 @@ from jobboard.operate.trash import kind_of_reason
 from jobboard.operate.verdict import Limits
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, fire_due, memory_board
 
 #: Everything is too late at once.
 NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
@@ -166,6 +166,32 @@ def test_a_schedule_of_a_name_that_no_conductor_has(board: JobBoard) -> None:
     assert "'reprot'" in view["findings"][0]["text"]
     conductor(board, "reprot", refused=["reprot"])
     assert found(board) == []
+
+
+def test_a_schedule_that_skips_since_its_job_never_ends() -> None:
+    with memory_board() as board:
+        board.register_entity(Entity("scheduler", "clock", ttl=1e6))
+        board.schedules.add(Schedule("every minute", Every(minutes=1), "a"))
+        board.schedules.add(Schedule("hourly", Every(hours=1), "a"))
+        conductor(board, "a", ttl=1e6)
+        kinds, texts = [], []
+        for _ in range(26):
+            clock_of(board).move(60)
+            fire_due(board)
+            board.claim_next("worker")
+            view = status(board)
+            kinds.append([finding["kind"] for finding in view["findings"]])
+            texts += [finding["text"] for finding in view["findings"]]
+        assert kinds == [[]] * 3 + [["skips"]] * 23, "one that skips now and then is well"
+        assert texts[0].startswith("Schedule 'every minute' has skipped its last 3 fires: ")
+        assert texts[-1].startswith("Schedule 'every minute' has skipped its last 20 fires or more: ")
+        assert texts[-1].endswith("jobboard schedule show 'every minute'")
+        assert view["schedules"]["skipped"] == {"every minute": 20}
+        [job] = [job for job in board.iterjobs() if job.schedule_id == "every minute"]
+        board.consume(job, "worker")
+        clock_of(board).move(60)
+        fire_due(board)
+        assert status(board)["findings"] == []
 
 
 def test_a_host_without_cronsim_sees_the_board(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:

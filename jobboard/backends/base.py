@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
 from jobboard.backends.edge_store import EdgeStore, NoEdges
-from jobboard.backends.findings import Migration
+from jobboard.backends.findings import Migration, Persistence
 from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
 from jobboard.backends.rows import JobRow
@@ -45,7 +45,8 @@ ENTITY_TTL = 86_400.0
 class Capabilities:
     """What differs between stores, as data.
 
-    ``processes``: several processes can share a board. ``durable``: the board outlives all of them.
+    ``processes``: several processes can share a board. ``durable``: the board outlives all of them, if the
+    store is set up for it (:meth:`Backend.persistence`).
     ``expiry``: what ends the claim of a dead owner. ``clock``: whose time judges expiry and delay.
     ``largest_batch``: how many items one primitive takes at most; the board cuts longer batches.
     ``largest_step``: how many jobs one step of a schedule may post.
@@ -116,7 +117,7 @@ class Waiter(abc.ABC):
 READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
-        "due", "all", "load", "paused", "pauses", "holders", "server_version", "ready_in",
+        "due", "all", "load", "paused", "pauses", "holders", "server_version", "persistence", "ready_in",
         "lanes", "longest", "lane", "parents", "children", "counts", "signals",
     }
 )  # fmt: skip
@@ -246,6 +247,13 @@ class Backend(abc.ABC):
         [] without a request where nothing can.
         """
         return []
+
+    def persistence(self) -> Persistence:
+        """Return whether the store, as it is set up now, keeps what it has acknowledged; cheap.
+
+        What its kind says, without a request, where no request can tell.
+        """
+        return Persistence(self.capabilities.durable)
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

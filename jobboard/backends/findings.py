@@ -1,4 +1,4 @@
-"""What an operator learns of a store across the seam: faults of records, what holds back old rows, migrations."""
+"""What an operator learns of a store across the seam: faults of records, what holds back old rows, what it keeps."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ class Holder:
     held: str
     end: str
     seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """Whether a store keeps what it has acknowledged.
+
+    :ivar kept: False: it is gone with the store's process, or the store may be damaged by a crash. None: the store does
+        not tell this login.
+    :ivar text: what a crash may cost, or what to do; a sentence without its end, "" if there is nothing to say.
+    """
+
+    kept: bool | None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -105,8 +106,19 @@ def _show_seen(output: Output, view: dict[str, Any]) -> None:
     output.say("")
     for what, text in _lines(view).items():
         output.say(f"{what:<11} {text}")
-    for group in view["trash"][:_MAX_GROUPS]:
-        output.say(f"{'trash':<11} {group['jobs']} {group['name']}: {group['example'].strip()[:200]}")
+    for line in _trash_lines(view):
+        output.say(f"{'trash':<11} {line}")
+
+
+def _trash_lines(view: dict[str, Any]) -> Iterator[str]:
+    """Say what is in the trash, and of how much of it that is said."""
+    groups, total = view["trash"], sum(row["trashed"] for row in view["names"].values())
+    if total > view["trash_read"]:
+        yield f"{total} jobs; of the first {view['trash_read']}, which were read:"
+    for group in groups[:_MAX_GROUPS]:
+        yield f"{group['jobs']} {group['name']}: {group['example'].strip()[:200]}"
+    if len(groups) > _MAX_GROUPS:
+        yield f"and {len(groups) - _MAX_GROUPS} more groups; --json has all"
 
 
 def _lines(view: dict[str, Any]) -> dict[str, str]:

@@ -90,6 +90,8 @@ def app(
         Route("/", dispatcher.endpoint(_boards)),
         Route("/static/{path:path}", answer_with_file),
         *(_route(dispatcher, page) for page in settings.pages),
+        _route(dispatcher, Page("{path:path}", _no_page)),
+        Route("/{path:path}", dispatcher.endpoint(_no_page)),
     ]
     inner = Starlette(
         routes=routes,
@@ -113,6 +115,10 @@ def _boards(view: View) -> Response:
     return view.render("boards.html")
 
 
+def _no_page(view: View) -> Response:
+    raise HTTPException(404, "there is no such page in this console")
+
+
 class _Dispatcher:
     """Hands requests to the functions of pages, in threads, with what they need."""
 
@@ -133,6 +139,8 @@ class _Dispatcher:
             view = await self._view(request, page)
             function = page.act if page and page.act and request.method == "POST" else show
             try:
+                if page is not None and view.entry is None:
+                    raise HTTPException(404, "there is no such board in this console")
                 response: Response = await self._run(view.entry, function, view)
                 return response
             except (HTTPException, JobBoardError) as error:
@@ -147,11 +155,7 @@ class _Dispatcher:
         if rights is None:
             raise HTTPException(403, "you may not look at this console")
         form = await _form_of(request) if request.method == "POST" else {}
-        entry = None
-        if page is not None:
-            entry = self._settings.boards.get(request.path_params["board"])
-            if entry is None:
-                raise HTTPException(404, "there is no such board in this console")
+        entry = None if page is None else self._settings.boards.get(request.path_params["board"])
         who = await self._run(None, self._settings.who, request)
         return View(request, self._settings, check_rights(rights), who, form, page, entry)
 

@@ -63,14 +63,15 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     for field in GAUGES:
         lines[field] = [figures and getattr(figures, field) for figures in found]
     # Of a minute that is not over the counts would look like a fall.
-    ended = [figures if at + span.step <= now else None for at, figures in zip(moments, found, strict=True)]
+    has_counts = {at for at, bucket in buckets.items() if at + span.step <= now and bucket.has_counts}
+    ended = [figures if at in has_counts else None for at, figures in zip(moments, found, strict=True)]
     for field in COUNTS:
         lines[field] = [figures and round(getattr(figures, field) * 60 / span.step, 2) for figures in ended]
     return lines
 
 
 def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]], int | None]:
-    """Return the same in a dozen rows or so, the newest first: gauges at their largest, counts as sums.
+    """Return the same in a dozen rows or so, the newest first: gauges at their largest, counts as sums or None.
 
     And the first moment of this time of which anything is known; None if nothing is.
     """
@@ -81,7 +82,9 @@ def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]]
     rows = []
     for at in sorted(groups, reverse=True):
         figures = _sum(groups[at], name)
-        rows.append({"at": at} | {field: getattr(figures, field) for field in GAUGES + COUNTS})
+        has_counts = any(bucket.has_counts for bucket in groups[at])
+        counts = {field: getattr(figures, field) if has_counts else None for field in COUNTS}
+        rows.append({"at": at} | {field: getattr(figures, field) for field in GAUGES} | counts)
     return rows, min((bucket.at for bucket in buckets), default=None)
 
 

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 #: The parameters with a text that :class:`Selection` takes as it is, under the same name.
 _TEXTS = ("key", "lane", "key_prefix", "key_contains", "owner", "reason", "kind", "schedule")
 
+#: How their chips call those whose names say too little.
+_LABELS = {
+    "key_prefix": "key begins with",
+    "key_contains": "key has",
+    "uuid": "uuid begins or ends with",
+    "owner": "owner begins with",
+    "older": "older than",
+    "reason": "reason has",
+    "kind": "kind of reason",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -44,9 +55,18 @@ class Filters:
         return {name: value for name, value in {**self.query, **changes}.items() if value not in (None, "", [])}
 
     @property
-    def is_narrow(self) -> bool:
-        """Whether there is any filter but states and a name."""
-        return bool(set(self.query) - {"state", "name"})
+    def chips(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """The name and value of each filter but states, and the query without it."""
+        return [
+            (_LABELS.get(name, name.replace("_", " ")), str(value), self.but(**{name: None}))
+            for name, value in self.query.items()
+            if name != "state"
+        ]
+
+    @property
+    def are_chosen(self) -> bool:
+        """Whether there is any filter but states: only then may something be done to all that fit."""
+        return bool(set(self.query) - {"state"})
 
 
 def filters_of(view: View) -> Filters:

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from jobboard.operate.durations import short_duration
+from jobboard.operate.durations import duration, short_duration
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
@@ -28,7 +28,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"shown": shown, "block": block, "moment": moment_of, "span": span_of, "count": count_of}
+    made.filters |= {
+        "shown": shown,
+        "block": block,
+        "moment": moment_of,
+        "age": age_of,
+        "span": span_of,
+        "count": count_of,
+    }
     return made
 
 
@@ -63,10 +70,28 @@ def moment_of(value: datetime | float | None) -> Markup:
     """Show a moment in UTC; scripts add the browser's own time."""
     if value is None:
         return shown(None)
+    moment = _in_utc(value)
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), _exactly(moment))
+
+
+def age_of(value: datetime | float | None) -> Markup:
+    """Show how long ago a moment was, or in how long it comes, by the clock of this host; exactly when, on hover."""
+    if value is None:
+        return shown(None)
+    moment = _in_utc(value)
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    text = f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+    stamp = moment.isoformat(timespec="milliseconds")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(stamp, _exactly(moment), text)
+
+
+def _in_utc(value: datetime | float) -> datetime:
     moment = value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
-    moment = moment.astimezone(UTC)
-    text = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), text)
+    return moment.astimezone(UTC)
+
+
+def _exactly(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span_of(seconds: float | None) -> Markup:

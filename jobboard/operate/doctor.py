@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from uuid import uuid4
 
+from jobboard.backends.findings import Persistence
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import JobBoardError, NotSupported
@@ -103,6 +104,7 @@ def _reading(board: JobBoard) -> Iterator[Diagnosis]:
     jobs = sum(getattr(stats, state) for state in COUNTED)
     yield Diagnosis("board", True, f"board {board.name!r} has {jobs} jobs; counting them took {took * 1000:.0f} ms")
     yield _clock(backend.now() - time.time(), board)
+    yield _persistence(client_of(board).call(backend.persistence))
     held_back = of_holders(client_of(board).call(backend.maintenance.holders), Limits())
     for finding in (*held_back, *of_unhandled(unhandled_schedules(board))):
         yield Diagnosis(finding.kind, None, finding.text)
@@ -116,6 +118,15 @@ def _clock(ahead: float, board: JobBoard) -> Diagnosis:
     if abs(ahead) <= MAX_CLOCK_DIFFERENCE:
         return Diagnosis("clock", True, "the store's clock and this host's agree")
     return Diagnosis("clock", None, f"{text}; claims and delays end by the store's, logs have the host's: run NTP")
+
+
+def _persistence(persistence: Persistence) -> Diagnosis:
+    text = persistence.text
+    if persistence.kept is False:
+        return Diagnosis("not_durable", None, f"what is on the board does not last: {text}")
+    if persistence.kept is None:
+        return Diagnosis("durable", None, f"nobody knows whether what is on the board lasts: {text}")
+    return Diagnosis("durable", True, f"what is on the board lasts{', but ' * bool(text)}{text}")
 
 
 def _trial(board: JobBoard) -> Diagnosis:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import TYPE_CHECKING
 
-from jobboard.backends.findings import Holder
+from jobboard.backends.findings import Holder, Persistence
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
@@ -18,6 +19,9 @@ from jobboard.participants import Entity, claims, unhandled
 from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
+
+if TYPE_CHECKING:
+    from jobboard.schedules.progress import Progress
 
 #: Of how many names, those with most waiting jobs, the next job is read: one request and one job each. And of how many,
 #: those with most trash, the reasons are counted.
@@ -56,6 +60,8 @@ class ScheduleOverview:
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
     :ivar unhandled: the job names of active schedules for which no conductor that is alive has a handler, by id; {} if
         no conductor is alive.
+    :ivar skipped: how many of its last fire times each active schedule has skipped, by id, since its jobs are live
+        still; of those that go back further than its history so many as that has.
     :ivar complete: whether these are all schedules of the board.
     :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
     """
@@ -66,6 +72,7 @@ class ScheduleOverview:
     set_aside: tuple[str, ...] = ()
     overdue: dict[str, float] = field(default_factory=dict)
     unhandled: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     complete: bool = True
     all_paused: bool = False
 
@@ -94,6 +101,7 @@ class Overview:
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     :ivar shortages: what will soon keep the store from taking changes, each with what to do.
+    :ivar persistence: whether the store is set up to keep what it has acknowledged; None for one that never does.
     """
 
     at: float
@@ -108,14 +116,16 @@ class Overview:
     idle_lanes: tuple[IdleLane, ...] = ()
     failed_parents: tuple[FailedParent, ...] = ()
     shortages: tuple[str, ...] = ()
+    persistence: Persistence | None = None
 
 
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 6 requests, on etcd and SQL one more; one for each name with waiting jobs (20 at most), one if there is
+    Costs 6 requests, on Redis, etcd and SQLite one more, on PostgreSQL and MariaDB two more, and on Redis another one
+    for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs
-    (5 at most), and two for each job of the trash that has children (5 at most): 45 at most. Reads no job but the next
+    (5 at most), and two for each job of the trash that has children (5 at most): 46 at most. Reads no job but the next
     of each name, 100 of the trash, 20 of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
@@ -142,10 +152,12 @@ def overview(board: JobBoard) -> Overview:
     trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
     shortages = tuple(client.call(client.backend.shortages))
+    persistence = client.call(client.backend.persistence) if board.capabilities.durable else None
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    return Overview(now, stats, names, entities, pauses, trash, seen, holders, limits, idle, failed, shortages)
+    found = holders, limits, idle, failed, shortages, persistence
+    return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 
 def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:
@@ -215,18 +227,24 @@ def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:
 def unhandled_schedules(board: JobBoard) -> dict[str, str]:
     """Return :attr:`ScheduleOverview.unhandled` of a board, in three requests at most."""
     rows, _ = _read_schedules(board)
-    return _unhandled(rows, board.entities())
+    return _unhandled(_outlines(rows), board.entities())
 
 
-def _unhandled(rows: Sequence[ScheduleRow], entities: Sequence[Entity]) -> dict[str, str]:
+def _outlines(rows: Sequence[ScheduleRow]) -> dict[str, tuple[str, Progress]]:
+    """Return the job's name and the progress of each active schedule, by id."""
     active = [row for row in rows if row.next_at is not None and row.id != PAUSE_ID]
-    if not active or not any(entity.alive and entity.kind == "conductor" for entity in entities):
+    if not active:
         return {}
-    from jobboard.schedules.schedule import job_name_in
+    from jobboard.schedules.schedule import outline_of
 
-    names = {row.id: name for row in active if (name := job_name_in(row.body)) is not None}
-    lacking = unhandled(entities, names.values())
-    return {id: name for id, name in names.items() if name in lacking}
+    return {row.id: outline for row in active if (outline := outline_of(row.body)) is not None}
+
+
+def _unhandled(outlines: Mapping[str, tuple[str, Progress]], entities: Sequence[Entity]) -> dict[str, str]:
+    if not any(entity.alive and entity.kind == "conductor" for entity in entities):
+        return {}
+    lacking = unhandled(entities, [name for name, _ in outlines.values()])
+    return {id: name for id, (name, _) in outlines.items() if name in lacking}
 
 
 def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Sequence[Entity]) -> ScheduleOverview:
@@ -234,14 +252,15 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Se
     all_paused = any(row.id == PAUSE_ID for row in rows)
     rows = [row for row in rows if row.id != PAUSE_ID]
     states = {row.id: _state_of(row) for row in rows}
-    count = Counter(states.values())
+    count, outlines = Counter(states.values()), _outlines(rows)
     return ScheduleOverview(
         active=count["active"],
         paused=count["paused"],
         finished=count["finished"],
         set_aside=tuple(id for id, state in states.items() if state == "set aside"),
         overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
-        unhandled=_unhandled(rows, entities),
+        unhandled=_unhandled(outlines, entities),
+        skipped={id: skipped for id, (_, progress) in outlines.items() if (skipped := progress.last_skipped)},
         complete=is_complete,
         all_paused=all_paused,
     )

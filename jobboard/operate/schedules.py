@@ -25,6 +25,7 @@ def schedule_row(schedule: Schedule) -> dict[str, Any]:
         "runs": progress.runs if progress else 0,
         "missed": progress.missed if progress else 0,
         "skipped": progress.skipped if progress else 0,
+        "last_skipped": progress.last_skipped if progress else 0,
         "note": (progress.fault or progress.note) if progress else None,
     }
 

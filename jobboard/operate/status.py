@@ -16,10 +16,10 @@ from jobboard.validation import moment
 
 
 def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 45 requests at most.
+    """Look at a board, connected or not, and judge it; 46 requests at most.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
-        can't be reached only the finding that says so.
+        can't be reached only the finding that says so. ``trash`` groups the first ``trash_read`` jobs of the trash.
     :raises NotFound: with ``create=False``: there is no such board.
     """
     try:
@@ -56,6 +56,7 @@ def _seen(look: Overview) -> dict[str, Any]:
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
+        "trash_read": sum(group.jobs for group in look.trash),
         "paused": paused_view(look.pauses, look.limits),
     }
 

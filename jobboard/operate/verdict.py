@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobboard.backends.findings import Holder
+from jobboard.backends.findings import Holder, Persistence
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
+from jobboard.schedules.progress import HISTORY_LENGTH
 from jobboard.text import in_one_line
+
+#: From how many fires on that a schedule has skipped one after the other it is told.
+MANY_SKIPPED = 3
 
 
 class Verdict(enum.IntEnum):
@@ -61,8 +66,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``,
-    ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``no_handler``, ``trash``,
-    ``held_back``, ``short``.
+    ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``,
+    ``trash``, ``held_back``, ``short``, ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -74,6 +79,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     found += [Finding(Verdict.ATTENTION, "short", None, f"{_begun(text)}.") for text in overview.shortages]
+    found += of_persistence(overview.persistence)
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
@@ -199,7 +205,20 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(
             Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
         )
+    yield from _of_skipped(schedules.skipped)
     yield from of_unhandled(schedules.unhandled)
+
+
+def _of_skipped(skipped: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield a finding for the schedule that has skipped most, and says how many others do. Now and then is normal."""
+    often = {id: number for id, number in skipped.items() if number >= MANY_SKIPPED}
+    if often:
+        most = max(often, key=often.__getitem__)
+        others = f", as {len(often) - 1} other{'s' * (len(often) > 2)}" if len(often) > 1 else ""
+        number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH)}"
+        why = f"the jobs that it posted before have not ended. See: jobboard schedule show {shlex.quote(most)}"
+        text = f"Schedule {most!r} has skipped its last {number}{others}: {why}"
+        yield Finding(Verdict.ATTENTION, "skips", most, text)
 
 
 def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
@@ -232,6 +251,12 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
             f"{first.holder} holds back {first.held}{since}{others}; claims take longer and longer. End it: {first.end}"
         )
         yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
+
+
+def of_persistence(persistence: Persistence | None) -> Iterator[Finding]:
+    """Yield a finding for a store that could keep what it acknowledges, and is not set up to."""
+    if persistence is not None and persistence.kept is False:
+        yield Finding(Verdict.ATTENTION, "not_durable", None, f"{_begun(persistence.text)}.")
 
 
 def _begun(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from jobboard.events import EventKind
@@ -69,6 +70,12 @@ class Progress:
         """Add a line to the history."""
         self.history.append(record)
         del self.history[:-HISTORY_LENGTH]
+
+    @property
+    def last_skipped(self) -> int:
+        """How many fire times were skipped since the last one that was posted, as far as the history goes back."""
+        since = takewhile(lambda line: line.kind is not EventKind.FIRED, reversed(self.history))
+        return sum(line.count for line in since if line.kind is EventKind.SKIPPED)
 
     def copy(self) -> Progress:
         """Return one that can be changed without changing this."""

@@ -315,13 +315,17 @@ def unpack_schedule(id: str, data: bytes) -> Schedule:
     return schedule
 
 
-def job_name_in(data: bytes) -> str | None:
-    """Return the name of the jobs of a packed schedule, without making its trigger; None if it can't be decoded."""
+def outline_of(data: bytes) -> tuple[str, Progress] | None:
+    """Return the name of the jobs of a packed schedule and how far it has come, without making its trigger.
+
+    None if it can't be decoded.
+    """
     try:
-        name = decode(data, largest=2 * MAX_ENCODED)[1]["job"]
+        _, plain, progress = decode(data, largest=2 * MAX_ENCODED)
+        name, known = plain["job"], Progress.from_plain(progress)
     except DECODING_ERRORS:
         return None
-    return name if isinstance(name, str) else None
+    return (name, known) if isinstance(name, str) else None
 
 
 def _trigger_of(plain: object) -> Trigger:

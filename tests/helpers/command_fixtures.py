@@ -15,7 +15,7 @@ from jobboard.cli.app import USAGE, run
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     # What the disk has after a power cut is no question here.
-    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=OFF"
+    uri = f"sqlite:///{tmp_path}/jobs.db?synchronous=NORMAL"
     monkeypatch.setenv("JOBBOARD_URI", uri)
     monkeypatch.setenv("JOBBOARD_NAME", "test")
     with fetch("test", uri):

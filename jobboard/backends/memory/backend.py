@@ -7,6 +7,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.findings import Persistence
 from jobboard.backends.memory.books import Books
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.edge_store import EdgeStore
@@ -73,6 +74,9 @@ class MemoryBackend(Backend):
 
     def now(self) -> float:
         return self.store.clock()
+
+    def persistence(self) -> Persistence:
+        return Persistence(False, "it is gone with its process")
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.findings import Migration
+from jobboard.backends.findings import Migration, Persistence
 from jobboard.backends.options import truth
 from jobboard.backends.redis import layout, program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
@@ -163,6 +163,9 @@ class RedisBackend(Backend):
 
     def now(self) -> float:
         return float(self.client.read("now")[1]) / 1e6
+
+    def persistence(self) -> Persistence:
+        return self._checks.persistence()
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

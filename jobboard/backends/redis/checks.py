@@ -6,9 +6,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from jobboard.backends.findings import Persistence
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.connection import Connection
-from jobboard.backends.redis.errors import NO_RIGHT, missing_rights
+from jobboard.backends.redis.errors import NO_COMMAND, NO_RIGHT, missing_rights
 from jobboard.backends.redis.options import Durability
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.warn_once import warn_once
@@ -20,6 +21,16 @@ logger = logging.getLogger("jobboard.redis")
 MIN_VERSION = (7, 0)
 #: The first version with WAITAOF.
 AOF_VERSION = (7, 2)
+
+#: The settings that say what is kept.
+_OF_DISK = ("appendonly", "appendfsync", "save")
+#: What a crash costs, by ``appendfsync``.
+_COSTS = {
+    b"everysec": "a crash of its machine loses about the last second (appendfsync everysec)",
+    b"no": "a crash of its machine loses what the system has not written yet (appendfsync no)",
+}
+_NOTHING_KEPT = "keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops"
+_REMEDY = "To keep them: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
 
 
 class ServerChecks:
@@ -53,9 +64,9 @@ class ServerChecks:
         if not is_appending:
             self._warn_if_nothing_is_saved()
 
-    def facts(self) -> dict[str, str]:
+    def facts(self, section: str = "everything") -> dict[str, str]:
         """Return what the server says of itself; {} if this user may not ask."""
-        info = self._ask("INFO", "everything")
+        info = self._ask("INFO", section)
         return dict(line.split(":", 1) for line in (info or b"").decode().splitlines() if ":" in line)
 
     def check_rights(self) -> None:
@@ -112,21 +123,31 @@ class ServerChecks:
         settings = dict(zip(answer[::2], answer[1::2], strict=True))
         return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
 
+    def persistence(self) -> Persistence:
+        """Return what the server keeps on disk; one request, and one more for a user who may not see its settings."""
+        answer = self._ask("CONFIG", "GET", *_OF_DISK)
+        settings = dict(zip(answer[::2], answer[1::2], strict=True)) if answer else {}
+        if settings.get(b"appendonly") == b"yes":
+            return Persistence(True, _COSTS.get(settings.get(b"appendfsync", b""), ""))
+        if settings.get(b"save"):
+            return Persistence(True, "a crash of the server loses all since its last snapshot (appendonly no)")
+        if b"save" in settings:
+            return Persistence(False, f"Redis at {self._where} {_NOTHING_KEPT}. {_REMEDY}")
+        if self.facts("persistence").get("aof_enabled") == "1":
+            return Persistence(True)
+        return Persistence(None, f"Redis at {self._where} does not tell this user what it keeps on disk (CONFIG GET)")
+
     def _warn_if_nothing_is_saved(self) -> None:
         answer = self._ask("CONFIG", "GET", "save")
         if answer is not None and len(answer) == 2 and not answer[1]:
-            warn_once(
-                logger,
-                "Redis at %s keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops",
-                self._where,
-            )
+            warn_once(logger, f"Redis at %s {_NOTHING_KEPT}", self._where)
 
     def _ask(self, *command: str) -> Any:
-        """Return the reply, or None if this user may not ask."""
+        """Return the reply, or None if this user may not ask, or nobody: providers remove CONFIG."""
         try:
             return self._client.send([command])[0]
         except BoardUnavailable as error:
-            if NO_RIGHT not in str(error):
+            if NO_RIGHT not in str(error) and NO_COMMAND not in str(error):
                 raise
             logger.debug("start-up check skipped: %s", error)
             return None

@@ -8,6 +8,8 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 
 LOADING = "it is still loading its data"
 NO_RIGHT = "this user lacks a right"
+#: How a server says that a command is unknown, renamed, or not for the users of who runs it.
+NO_COMMAND = "unknown command"
 _RIGHTS_PAGE = "see 'Least rights' in the docs of the Redis board"
 
 #: How a reply begins by which a server says that it did nothing, and what to do about it.

@@ -26,6 +26,12 @@ IDENTITY_AND_BOARD = Statement(
 
 SERVER_VERSION = Statement(select(func.version()), sqlite=select(func.printf("SQLite %s", func.sqlite_version())))
 
+#: What a commit waits for, as the server is set up for this login.
+PERSISTENCE = Statement(
+    select(literal_column("@@innodb_flush_log_at_trx_commit")),
+    postgresql=select(func.current_setting("fsync"), func.current_setting("synchronous_commit")),
+)
+
 # Old rows stay while a transaction may see them; those of other users have no xmin here without pg_read_all_stats. What
 # a VACUUM sees itself holds nothing back. Of a slot it is not told since when; while somebody reads it, it moves on.
 _ON_POSTGRESQL = """

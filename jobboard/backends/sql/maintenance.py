@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from jobboard.backends import lifecycle, roles
 from jobboard.backends.base import ENTITY_TTL
-from jobboard.backends.findings import AuditFinding, Holder
+from jobboard.backends.findings import AuditFinding, Holder, Persistence
 from jobboard.backends.rows import JobRow, Pause, TrashOutcome, Verdict
 from jobboard.backends.sql import (
     admin_statements,
@@ -142,6 +142,12 @@ class Maintenance(roles.Maintenance):
         with self._transactions.read() as transaction:
             return behind_their_rows(transaction)
 
+    def persistence(self) -> Persistence:
+        """Return what is lost when a server ends suddenly."""
+        with self._transactions.read() as transaction:
+            (settings,) = transaction.rows(admin_statements.PERSISTENCE)
+        return persistence_of(*map(str, settings))
+
     def holders(self) -> list[Holder]:
         with self._transactions.read() as transaction:
             return [Holder(*row) for row in transaction.rows(admin_statements.HOLDERS)]
@@ -150,6 +156,22 @@ class Maintenance(roles.Maintenance):
         with self._transactions.read() as transaction:
             ((text,),) = transaction.rows(admin_statements.SERVER_VERSION)
         return server_name(str(text))
+
+
+#: What a commit of a server does that does not wait for the disk, by the settings that say so.
+_LATE = {
+    ("on", "off"): "a crash of the server loses what was committed within the last second (synchronous_commit = off)",
+    ("0",): "a crash of the server loses about the last second (innodb_flush_log_at_trx_commit = 0)",
+    ("2",): "a crash of its machine loses about the last second (innodb_flush_log_at_trx_commit = 2)",
+}
+
+
+def persistence_of(*settings: str) -> Persistence:
+    """Return what these settings of a server mean: PostgreSQL's fsync and synchronous_commit, or MariaDB's flush."""
+    if settings[0] == "off":
+        remedy = "Set fsync = on in its configuration, and reload it"
+        return Persistence(False, f"PostgreSQL does not wait for its disk, and a crash can damage all of it. {remedy}")
+    return Persistence(True, _LATE.get(settings, ""))
 
 
 def server_name(text: str) -> str:

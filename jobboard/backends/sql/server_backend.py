@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities
-from jobboard.backends.findings import Migration
+from jobboard.backends.findings import Migration, Persistence
 from jobboard.backends.options import seconds, truth
 from jobboard.backends.sql.backend import SqlBackend
 from jobboard.backends.sql.dialect import DEFAULT_PREFIX, TableNames, check_name
@@ -148,6 +148,9 @@ class ServerBackend(SqlBackend[ServerDatabase]):
 
     def now(self) -> float:
         return self._run(self.database.now)
+
+    def persistence(self) -> Persistence:
+        return self._run(self.operations.maintenance.persistence)
 
     def _run(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation again if the server has undone its transaction because of others."""

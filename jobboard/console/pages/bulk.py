@@ -1,23 +1,28 @@
-"""One action on all jobs that fit the filters: first how many and of what, then done in bounded batches."""
+"""One action on many jobs, ticked or by filters: first how many and of what, then done in bounded batches."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.board import client_of
+from jobboard.board import client_of, handles_of
 from jobboard.console.filters import Filters, filters_of
-from jobboard.console.shared import answers_of, message_of
+from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.view import Page, View
-from jobboard.operate.bulk import ACTIONS, Action, Outcome, Target, of_what
+from jobboard.operate.bulk import ACTIONS, Action, Outcome, Target, of_what, targets_of
 from jobboard.operate.paging import Gathered, gather
 from jobboard.operate.selecting import Selection
 
 #: How many jobs one request changes.
 MOST = 10_000
+#: How many jobs can be ticked.
+_MOST_TICKED = 100
+#: Of more jobs than that one types how many they are.
+UNTYPED = 100
 #: Seconds after which no further batch begins; the page says how many are left.
 _BUDGET = 20.0
 _BATCH = 200
@@ -28,19 +33,26 @@ _MAX_AGE = 86_400.0
 def show(view: View) -> Response:
     """Say how many jobs an action would change, and of what; change nothing."""
     right, action = _action_of(view)
-    filters = filters_of(view)
+    return _preview(view, right, filters_of(view), action)
+
+
+def _preview(view: View, right: str, filters: Filters, action: Action, message: Message | None = None) -> Response:
     client = client_of(view.board)
     # The clock of the store: what comes later is not among what is shown.
     at = client.call(client.backend.now)
-    found = gather(view.board, _selection(filters, action), MOST)
-    return _page(view, right, filters, found=found, at=at, what=_counted(found))
+    found = _found(view, filters, _selection(filters, action), MOST)
+    status = 400 if message else 200
+    return _page(view, right, filters, status=status, found=found, at=at, what=_counted(found), message=message)
 
 
 def act(view: View) -> Response:
     """Do it to those that fit now and fitted then; say what became of them."""
     right, action = _action_of(view)
-    filters = filters_of(view)
-    found = gather(view.board, _as_of(view, _selection(filters, action)), _shown_number(view))
+    filters, number = filters_of(view), _shown_number(view)
+    if number > UNTYPED and view.field("typed").replace(",", "").strip() != str(number):
+        message = Message("bad", f"Nothing was changed: type the number of jobs, {number}, as it is asked for below.")
+        return _preview(view, right, filters, action, message)
+    found = _found(view, filters, _as_of(view, _selection(filters, action)), number)
     done, outcome = _run(view, action, found.targets)
     answers_of(view).forget()
     if outcome.changed:
@@ -52,7 +64,31 @@ def act(view: View) -> Response:
 
 def _page(view: View, right: str, filters: Filters, *, status: int = 200, **values: object) -> Response:
     given = {"found": None, "at": None, "what": "", "message": None, "left": 0} | values
-    return view.render("bulk.html", status, right=right, action=ACTIONS[right], filters=filters, values=given)
+    query = {**filters.query, "job": _ticked(view)}
+    return view.render(
+        "bulk.html", status, right=right, action=ACTIONS[right], filters=filters, query=query, values=given,
+        untyped=UNTYPED,
+    )  # fmt: skip
+
+
+def _ticked(view: View) -> list[str]:
+    """Return the uuids of the jobs that were ticked; [] if it is about those that fit the filters."""
+    uuids = {str(checked(UUID, text)): None for text in view.request.query_params.getlist("job")}
+    if len(uuids) > _MOST_TICKED:
+        raise HTTPException(400, f"at most {_MOST_TICKED} jobs can be ticked; set a filter for more")
+    return list(uuids)
+
+
+def _found(view: View, filters: Filters, selection: Selection, most: int) -> Gathered:
+    """Return the ticked jobs that the action is for, or those that fit the filters, of which there must be one."""
+    if uuids := _ticked(view):
+        client, fits = client_of(view.board), selection.test(view.board)
+        jobs = [handles_of(view.board).any(row) for row in client.call(client.backend.jobs.read, uuids) if row]
+        fitting = [job for job in jobs if job.record.state in selection.states and fits(job)]
+        return Gathered(targets_of(fitting[:most]), True)
+    if view.query("ticked") or not filters.are_chosen:
+        raise HTTPException(400, "choose the jobs first: tick them in their list, or set a filter there")
+    return gather(view.board, selection, most)
 
 
 def _action_of(view: View) -> tuple[str, Action]:

@@ -42,12 +42,14 @@ def act(view: View) -> Response:
 def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaired: bool = False) -> Response:
     client, board = client_of(view.board), view.board
     server = answers_of(view).get("server", lambda: client.call(client.backend.maintenance.server_version), 60.0)
+    persistence = answers_of(view).get("persistence", lambda: client.call(client.backend.persistence), 10.0)
     sampler = sampler_of(view)
     sampler.start()
     return view.render(
         "health.html",
         board=board,
         server=server,
+        persistence=persistence,
         capabilities=asdict(board.capabilities),
         limits={"retention": client.retention, "expiry": client.expiry, "patience": client.patience},
         largest=client.largest_details,

@@ -14,14 +14,26 @@ from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import ACTIONS, Action
 from jobboard.operate.paging import JobsPage, page_of
+from jobboard.operate.selecting import Selection
 from jobboard.operate.trash import trash_groups
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
 
 #: Jobs on a page.
 PAGE = 50
 #: Seconds for which the numbers of jobs are shown as they were.
 _STATS_AGE = 5.0
+#: How the lists of one state are called, as the overview calls them; that of what is next comes first.
+_TABS = {
+    "unclaimed": "waiting",
+    "claimed": "running",
+    "delayed": "delayed",
+    "blocked": "blocked",
+    "trashed": "trash",
+    "complete": "complete",
+}
+#: What is shown first: what is next. Delayed jobs would stand between it.
+_NEXT = Filters({"state": ["unclaimed"]}, Selection(states={JobState.UNCLAIMED}))
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
 
 
@@ -29,7 +41,7 @@ def show(view: View) -> Response:
     """List the jobs that fit, or go to the one that was searched for."""
     if view.typed("q"):
         return _search(view, view.typed("q"))
-    filters = filters_of(view)
+    filters = filters_of(view) if view.request.query_params else _NEXT
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
     page = _page(view, filters, after)
@@ -53,11 +65,16 @@ def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool
     name = filters.get("name")
     stats = board_stats.names.get(name) if name else board_stats
     numbers = {state: getattr(stats, state, 0) for state in COUNTED}
-    tabs: list[tuple[str, list[str], int | None]] = [("on the board", [], sum(numbers.values()) - numbers["trashed"])]
-    tabs += [(state, [state], number) for state, number in numbers.items() if number or state != "blocked"]
-    tabs.append(("complete", ["complete"], None))
+    tabs: list[tuple[str, list[str], int | None]] = [
+        (label, [state], numbers.get(state))
+        for state, label in _TABS.items()
+        if state != "blocked" or numbers["blocked"] or "blocked" in filters.states
+    ]
+    live = [state.value.lower() for state in LIVE]
+    tabs.append(("all on the board", sorted(live), sum(numbers[state] for state in live)))
+    shown = sorted(filters.states) or sorted(live)
     return [
-        (label, view.url("jobs", **filters.but(state=states)), number, filters.states == states)
+        (label, view.url("jobs", **filters.but(state=states)), number, shown == states)
         for label, states, number in tabs
     ]
 

@@ -35,13 +35,22 @@ def show(view: View) -> Response:
                 for what in ("wait", "run")
                 for label, share in _SHARES.items()
             }
-            counts = {what: getattr(figures, what, None) for what in ("finished", "failed")}
+            # A name of which nothing was heard is None; of one with jobs 0 is said only if somebody listened.
+            counts = {
+                what: getattr(figures, what, None) if hour.has_counts else None for what in ("finished", "failed")
+            }
             rows.append(
                 {**numbers, "name": name, "pause": pauses.get(name), "limit": limits.get(name), **durations, **counts}
             )
     left_out = seen.get("left_out", {}).get("names", 0)
     return view.render(
-        "names.html", rows=rows, q=wanted, board_pause=pauses.get(None), left_out=left_out, at=seen.get("at")
+        "names.html",
+        rows=rows,
+        q=wanted,
+        board_pause=pauses.get(None),
+        left_out=left_out,
+        at=seen.get("at"),
+        heard=min(hour.heard, 3600.0),
     )
 
 

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, table
+from jobboard.console.mending import mend_of
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Sampler
+from jobboard.operate.verdict import Verdict
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
 #: How many findings, names and groups of trash the overview has; their own pages have more.
 _MAX_ROWS = 10
-#: The page for each kind of finding; for ``store`` there is none.
-_NEXT = {
-    **dict.fromkeys(("no_conductor", "waits_long", "name_paused", "board_paused"), "names"),
-    **dict.fromkeys(("lane_paused", "lane_idle"), "lanes"),
-    **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
-    **dict.fromkeys(("overdue", "set_aside", "no_handler", "schedulers_paused"), "schedules"),
-    "parent_failed": "jobs",
-    "trash": "trash",
-    **dict.fromkeys(("held_back", "short"), "health"),
-}
 
 
 def show(view: View) -> Response:
@@ -34,14 +28,16 @@ def show(view: View) -> Response:
     span, name = span_named(view.query("span")), view.query("name")
     rows, since = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
     worst = status["findings"][:_MAX_ROWS]
-    findings = [finding | {"link": _link(view, finding["kind"], finding["about"])} for finding in worst]
+    findings = [finding | {"mend": mend_of(view, finding["kind"], finding["about"])} for finding in worst]
     return view.render(
         "overview.html",
         seen=status,
+        counted=_counted(status),
         findings=findings,
         more=len(status["findings"]) - len(findings) + status.get("left_out", {}).get("findings", 0),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
         trash=status.get("trash", [])[:_MAX_ROWS],
+        trash_read=status.get("trash_read", sum(group["jobs"] for group in status.get("trash", []))),
         spans=SPANS,
         span=span,
         name=name,
@@ -60,10 +56,14 @@ def history(view: View) -> Response:
     return JSONResponse(answers_of(view).get(("chart", span, name), lambda: chart(sampler, SPANS[span], name)))
 
 
-def _link(view: View, kind: str, about: str | None) -> str | None:
-    """Return where an operator goes next."""
-    page = _NEXT.get(kind)
-    return page and view.url(page, **{"name" if page == "trash" else "q": about})
+def _counted(status: Mapping[str, Any]) -> str:
+    """Return how many problems and warnings there are; those that were left out are the least bad."""
+    verdicts = [finding["verdict"] for finding in status["findings"]]
+    problems = verdicts.count(Verdict.BAD.name)
+    warnings = len(verdicts) - problems + status.get("left_out", {}).get("findings", 0)
+    counts = {"problem": problems, "warning": warnings}
+    said = [f"{number:,} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
+    return ", ".join(said) or "All is well"
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))

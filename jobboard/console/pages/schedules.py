@@ -16,7 +16,7 @@ from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
 from jobboard.operate.schedules import fire_line, schedule_row
-from jobboard.operate.verdict import Limits
+from jobboard.operate.verdict import MANY_SKIPPED, Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
 
 #: How many schedules are shown, and how many are read to find them.
@@ -93,6 +93,7 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     time = row["next_fire_time"]
     late = (datetime.now(UTC) - time).total_seconds() if time else 0.0
     row["is_overdue"] = row["state"] == "active" and late > Limits().overdue
+    row["skips"] = row["last_skipped"] >= MANY_SKIPPED
     row["fault"] = schedule.progress.fault if schedule.progress else None
     return row | {"local": _local(time, row["zone"])}
 

@@ -11,13 +11,22 @@
     return plot.data[0].map((_at, index) => index).filter((index) => known(index) && !known(index - 1) && !known(index + 1));
   };
 
+  const WHOLE = [1, 2, 5].flatMap((first) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => first * 10 ** zeros)).sort((one, other) => one - other);
+  // In the browser's zone, of 24 hours, as in Sweden.
+  const clock = (seconds) => {
+    const [day, time] = new Date(seconds * 1000).toLocaleString("sv-SE").split(" ");
+    return time === "00:00:00" ? day.slice(5) : time.slice(0, 5);
+  };
+
   const options = (names, width) => ({
     width, height: HEIGHT,
     series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...names.map((name, index) => ({
       label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index],
       points: { show: false, filter: alone, size: 7, fill: () => colour(`--line-${index + 1}`) },
     }))],
-    axes: [0, 1].map(() => ({ stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, size: 45 })),
+    axes: [{ values: (_plot, moments) => moments.map(clock), size: 30 }, { size: 60, incrs: WHOLE }].map((own) => ({
+      stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, ...own,
+    })),
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
   });
 
@@ -41,9 +50,10 @@
         if (!answer.ok) { continue; }
         const lines = await answer.json();
         const mine = boxes.filter((box) => box.dataset.src === source);
-        // All at once, since one that appears changes the widths of the others.
-        mine.forEach((box) => { box.hidden = false; });
-        mine.forEach((box) => show(box, lines));
+        // All at once, since one that appears changes the widths of the others. Of what nothing is known there is none.
+        const known = (box) => box.dataset.series.split(",").some((name) => lines[name].some((value) => value != null));
+        mine.forEach((box) => { box.hidden = !known(box); });
+        mine.filter(known).forEach((box) => show(box, lines));
       } catch { /* the next refresh tries again */ }
     }
   };

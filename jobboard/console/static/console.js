@@ -1,4 +1,4 @@
-// The pages work without this file. It adds: a refresh that can be paused, and times on the browser's clock.
+// The pages work without this file. It adds: a refresh that can be paused, times on the browser's clock, and many ticks at once.
 (() => {
   "use strict";
   const KEY = "jobboard.refresh";
@@ -10,9 +10,28 @@
 
   const localTimes = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {
-      time.title = new Date(time.dateTime).toLocaleString(undefined, { timeZoneName: "short" });
+      const utc = time.dateTime.slice(0, 19).replace("T", " ");
+      // Swedish dates are those of ISO, of 24 hours.
+      time.title = `${new Date(time.dateTime).toLocaleString("sv-SE", { timeZoneName: "short" })} (${utc} UTC)`;
     }
   };
+
+  const prepare = (root) => {
+    localTimes(root);
+    for (const all of root.querySelectorAll(".tick-all")) { all.hidden = false; }
+  };
+
+  // The box above ticks all of the page; with Shift, a box ticks all from the last one on.
+  let lastTicked = null;
+  const tickRange = ({ target, shiftKey }) => {
+    if (!target.matches?.("[name=job][type=checkbox], .tick-all")) { return; }
+    const boxes = [...document.querySelectorAll("[name=job][type=checkbox]")];
+    const ends = [boxes.indexOf(lastTicked), boxes.indexOf(target)].sort((one, other) => one - other);
+    const chosen = target.matches(".tick-all") ? boxes : shiftKey && ends[0] >= 0 ? boxes.slice(ends[0], ends[1] + 1) : [];
+    for (const box of chosen) { box.checked = target.checked; }
+    lastTicked = target;
+  };
+  document.addEventListener("click", tickRange);
 
   const main = () => document.getElementById("main");
   const mayRefresh = () => main().dataset.refresh !== "off";
@@ -34,7 +53,7 @@
       last = Infinity;
       try {
         await htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerMorph" });
-        localTimes(main());
+        prepare(main());
         main().dispatchEvent(new CustomEvent("jobboard:refreshed", { bubbles: true }));
       } catch { /* the next one tries again */ } finally {
         last = Date.now();
@@ -47,7 +66,7 @@
     if (oldNode.matches?.("details[open]")) { newNode.open = true; }
   });
 
-  localTimes(document);
+  prepare(document);
   if (choice && window.htmx && mayRefresh()) {
     label.hidden = false;
     choice.value = stored() ?? choice.value;

@@ -116,13 +116,21 @@ class Bucket:
     """The figures of one span of time.
 
     :ivar at: when it began, in seconds since the epoch by the store's clock.
+    :ivar heard: for how many seconds of it somebody listened to events, from which counts and durations come.
     """
 
     at: int
     total: Figures = field(default_factory=Figures)
     names: dict[str, Figures] = field(default_factory=dict)
+    heard: float = 0.0
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether a count of 0 says that nothing happened, and not that nobody listened."""
+        return self.heard >= 1 or any(getattr(self.total, count) for count in COUNTS)
 
     def merge(self, other: Bucket) -> None:
+        self.heard += other.heard
         self.total.merge(other.total)
         for name, figures in other.names.items():
             self.names.setdefault(name, Figures()).merge(figures)
@@ -132,14 +140,16 @@ class Bucket:
 
     def to_plain(self) -> dict[str, Any]:
         names = {name: figures.to_plain() for name, figures in self.names.items()}
-        return {"at": self.at, "total": self.total.to_plain(), "names": names}
+        return {"at": self.at, "total": self.total.to_plain(), "names": names, "heard": round(self.heard, 1)}
 
     @staticmethod
     def from_plain(plain: Any) -> Bucket:
         """Return what :meth:`to_plain` made; raises ``ValueError`` if it can't have made that."""
         try:
             names = {str(name): Figures.from_plain(figures) for name, figures in plain["names"].items()}
-            return Bucket(int(plain["at"]), Figures.from_plain(plain["total"]), names)
+            # Of what was saved before this was known it is taken for granted.
+            heard = float(plain.get("heard", 60.0))
+            return Bucket(int(plain["at"]), Figures.from_plain(plain["total"]), names, heard)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"this is no bucket: {error!r}") from None
 

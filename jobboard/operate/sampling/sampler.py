@@ -63,6 +63,8 @@ class Sampler:
         self._minutes, self._tens = (History(board, level) for level in levels(check_count("days", days)))
         self._counts = EventCounts()
         self._unlisten: Callable[[], None] | None = None
+        #: Until when the counts have been taken; None while nobody listens.
+        self._heard_until: float | None = None
         self._status: dict[str, Any] | None = None
         #: The minute that is not over yet; only a holder has one.
         self._current: Bucket | None = None
@@ -229,8 +231,15 @@ class Sampler:
             self._minutes.add(before)
             self._current = before = None
             self._add_tens(seen.at)
-        seen.merge(Bucket(seen.at, *self._counts.take()))
+        seen.merge(Bucket(seen.at, *self._counts.take(), self._heard()))
         self._current = merged(seen.at, [seen] if before is None else [before, seen])
+
+    def _heard(self) -> float:
+        """Return for how many seconds events were listened to since this was asked."""
+        if self._heard_until is None:
+            return 0.0
+        before, self._heard_until = self._heard_until, time.monotonic()
+        return self._heard_until - before
 
     def _add_tens(self, now: int) -> None:
         """Save each ten minutes that are over, also those that nobody could save in time."""
@@ -259,13 +268,14 @@ class Sampler:
         if self._listens and self._unlisten is None:
             self._counts.take()
             self._unlisten = self._counts.listen(self._board)
+            self._heard_until = time.monotonic()
 
     def _end_counting(self) -> None:
         """Another looks for all now; what this one counted of the present minute is left out."""
         self._current, self._loaded_at = None, None
         if self._unlisten is not None:
             self._unlisten()
-            self._unlisten = None
+            self._unlisten = self._heard_until = None
 
     close = stop
 

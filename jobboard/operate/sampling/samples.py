@@ -8,7 +8,7 @@ from typing import Any
 from jobboard.operate.sampling.buckets import MAX_NAMES, Figures
 from jobboard.stats import COUNTED
 
-#: The most that a status has of each: names, findings, groups of trash, overdue and unhandled schedules.
+#: The most that a status has of each: names, findings, groups of trash, overdue, unhandled and skipping schedules.
 MAX_ITEMS = 100
 #: The most characters of the example of a group of trash.
 _MAX_EXAMPLE = 300
@@ -19,12 +19,14 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
     names, schedules = status["names"], status["schedules"]
     overdue = dict(sorted(schedules["overdue"].items(), key=lambda item: -item[1])[:MAX_ITEMS])
     unhandled = dict(list(schedules["unhandled"].items())[:MAX_ITEMS])
+    skipped = dict(sorted(schedules["skipped"].items(), key=lambda item: -item[1])[:MAX_ITEMS])
     kept = {
         "names": dict(_largest(names, MAX_ITEMS)),
         "findings": status["findings"][:MAX_ITEMS],
         "trash": [group | {"example": group["example"][:_MAX_EXAMPLE]} for group in status["trash"][:MAX_ITEMS]],
         "schedules": schedules
-        | {"overdue": overdue, "unhandled": unhandled, "set_aside": list(schedules["set_aside"][:MAX_ITEMS])},
+        | {"overdue": overdue, "unhandled": unhandled, "skipped": skipped}
+        | {"set_aside": list(schedules["set_aside"][:MAX_ITEMS])},
         "paused": {"board": status["paused"]["board"], "names": status["paused"]["names"][:MAX_ITEMS]},
     }
     left_out = {what: len(status[what]) - len(kept[what]) for what in ("names", "findings", "trash")}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities, Waiter
-from jobboard.backends.findings import Migration
+from jobboard.backends.findings import Migration, Persistence
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
@@ -123,6 +123,13 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
 
     def shortages(self) -> list[str]:
         return shortages_of(self._path)
+
+    def persistence(self) -> Persistence:
+        if self._synchronous == "OFF":
+            return Persistence(False, f"a crash of this host can damage {self._path}. Leave synchronous=OFF out")
+        is_late = self._synchronous == "NORMAL"
+        text = "a crash of this host loses what was committed last (synchronous=NORMAL)"
+        return Persistence(True, text if is_late else "")
 
     def now(self) -> float:
         return time.time()

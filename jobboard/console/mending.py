@@ -1,0 +1,76 @@
+"""What mends each kind of finding: a button for those who may press it, else a command, and the page to look at."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobboard.console.view import View
+
+#: The page for each kind of finding; for ``store`` there is none.
+PAGES = {
+    **dict.fromkeys(("no_conductor", "waits_long", "name_paused", "board_paused"), "names"),
+    **dict.fromkeys(("lane_paused", "lane_idle"), "lanes"),
+    **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "no_scheduler"), "conductors"),
+    **dict.fromkeys(("overdue", "set_aside", "skips", "no_handler", "schedulers_paused"), "schedules"),
+    "parent_failed": "jobs",
+    "trash": "trash",
+    **dict.fromkeys(("held_back", "short", "not_durable"), "health"),
+}
+
+_CONDUCTOR, _SCHEDULER = "jobboard conductor MODULE:HANDLERS", "jobboard scheduler"
+#: The command for each kind whose text has none, with what the finding is about in the place of ``{}``.
+COMMANDS = {
+    **dict.fromkeys(("no_conductor", "lane_idle", "waits_long", "no_handler"), _CONDUCTOR),
+    **dict.fromkeys(("no_scheduler", "overdue"), _SCHEDULER),
+    "board_paused": "jobboard resume",
+    "name_paused": "jobboard resume {}",
+    "lane_paused": "jobboard resume --lane {}",
+    "set_aside": "jobboard schedule show {}",
+    "trash": "jobboard trashed --job-name {}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A form of one button: it sends ``fields`` to ``url``."""
+
+    label: str
+    url: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """What helps.
+
+    :ivar link: where an operator goes next. :ivar button: what mends it at once. :ivar command: for a terminal.
+    """
+
+    link: str | None = None
+    button: Button | None = None
+    command: str | None = None
+
+
+def mend_of(view: View, kind: str, about: str | None) -> Mend:
+    """Return what mends a finding, as far as this user may; a button stands for its command."""
+    page = PAGES.get(kind)
+    link = page and view.url(page, **{"name" if page == "trash" else "q": about})
+    if button := _button(view, kind, about or ""):
+        return Mend(link, button)
+    command = COMMANDS.get(kind)
+    return Mend(link, None, command and command.format(shlex.quote(about or "")))
+
+
+def _button(view: View, kind: str, about: str) -> Button | None:
+    match kind:
+        case "name_paused" | "board_paused" if view.may("resume"):
+            return Button("Resume", view.url("names", q=about), {"action": "resume", "name": about})
+        case "lane_paused" if view.may("resume"):
+            return Button("Resume", view.url("lanes", q=about), {"action": "resume", "lane": about})
+        case "parent_failed" if view.may("restore"):
+            return Button("Restore", view.url(f"jobs/{about}"), {"action": "restore"})
+    return None
