@@ -248,7 +248,7 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
         since = "" if first.seconds is None else f" for {duration(first.seconds)}"
         others = f", and {more} more" if more else ""
         text = (
-            f"{first.holder} holds back {first.held}{since}{others}; claims take longer and longer. End it: {first.end}"
+            f"{first.holder} holds back {first.held}{since}{others}; the tables grow until it ends. End it: {first.end}"
         )
         yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
 
