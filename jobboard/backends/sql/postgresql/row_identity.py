@@ -41,16 +41,16 @@ BY_PLACE = RowIdentity(
     columns="ctid",
     from_heads="WHERE job.ctid = ANY (ARRAY(SELECT ctid FROM heads))",
     ends="{0} AS ends {1}",
-    is_of_end=f"job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = {_BOARD} AND uuid = ends.uuid)",
-    claimed=f"(SELECT * FROM jobboard_jobs WHERE ctid = ANY (ARRAY(SELECT ctid {_OF_CLAIMED})) OFFSET 0)",
-)  # nosec B608 # constants
+    is_of_end=f"job.ctid = (SELECT ctid FROM jobboard_jobs WHERE board = {_BOARD} AND uuid = ends.uuid)",  # nosec B608 # constants
+    claimed=f"(SELECT * FROM jobboard_jobs WHERE ctid = ANY (ARRAY(SELECT ctid {_OF_CLAIMED})) OFFSET 0)",  # nosec B608 # constants
+)
 BY_KEY = RowIdentity(
     columns="board, uuid",
     from_heads="FROM heads WHERE job.board = ANY (ARRAY[heads.board]) AND job.uuid = heads.uuid",
-    ends=f"(SELECT {_BOARD} AS board, listed.* FROM {{0}} AS listed {{1}} OFFSET 0) AS ends",
+    ends=f"(SELECT {_BOARD} AS board, listed.* FROM {{0}} AS listed {{1}} OFFSET 0) AS ends",  # nosec B608 # constants
     is_of_end="job.board = ANY (ARRAY[ends.board]) AND job.uuid = ends.uuid",
-    claimed=f"(SELECT * {_OF_CLAIMED} OFFSET 0)",
-)  # nosec B608 # constants
+    claimed=f"(SELECT * {_OF_CLAIMED} OFFSET 0)",  # nosec B608 # constants
+)
 
 
 def by_identity(words: Callable[[RowIdentity], str]) -> Statement:
