@@ -31,4 +31,4 @@ from jobboard.testing.differential import check_lifecycle
 )
 def test_a_server_follows_the_lifecycle(server_class: Any, harness_class: Any) -> None:
     with server_class() as server, harness_class(server.uri) as harness:
-        check_lifecycle(harness, 6)
+        check_lifecycle(harness, 4)
