@@ -66,7 +66,7 @@ def test_what_is_due_beside_another_transaction_that_looks_at_lanes_waits_for_it
         board.abandon(claimed, "alice", delay=0.1)
         eventually(lambda: states_of(board, plain) == [_UNCLAIMED])
         assert states_of(board, first, second) == [JobState.DELAYED, _BLOCKED]
-    assert states_of(board, first, second) == [_BLOCKED, _UNCLAIMED]
+    eventually(lambda: states_of(board, first, second) == [_BLOCKED, _UNCLAIMED])
 
 
 def test_a_purged_job_leaves_the_slot_to_the_next_one(site: Site, board: JobBoard) -> None:
