@@ -16,27 +16,16 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import LOCK_TIMEOUT
 from jobboard.backends.sql.planner import Step
 from jobboard.backends.sql.postgresql.migration_lock import locked_row
-from jobboard.backends.sql.postgresql.mode import OFF, Connect, Mode, Request
+from jobboard.backends.sql.postgresql.mode import MIGRATION_SETTING, Connect, Mode, Request
 from jobboard.backends.sql.postgresql.polling import PollingChangeSource
 from jobboard.backends.sql.postgresql.script import run_script
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.user_connection import UserConnection
 from jobboard.errors import BoardUnavailable
 
-#: Of each transaction, on every server; see ``session_mode`` for what they are for.
-SETTINGS = (
-    "SET LOCAL extra_float_digits = 1",
-    f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'",
-    "SET LOCAL idle_in_transaction_session_timeout = '10s'",
-)
-#: Those for PostgreSQL's planner.
-PLANNER_SETTINGS = (*(f"SET LOCAL {name} = off" for name in OFF), "SET LOCAL max_parallel_workers_per_gather = 0")
 _LEVEL = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
-#: Each step of a migration waits for locks for this long.
-_MIGRATION_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '10s'"
 #: What can't be part of a transaction.
 _CONCURRENTLY = " CONCURRENTLY "
 
@@ -49,7 +38,7 @@ class DistributedCompiler(PGDialect_psycopg):
 
 class DistributedMode(Mode):
     """
-    :param settings: the statements that follow a ``BEGIN``.
+    :param settings: those of each transaction.
     """
 
     name = "distributed"
@@ -59,7 +48,7 @@ class DistributedMode(Mode):
     new_mark = "CAST(floor(random() * 9e15) AS bigint)"
 
     def __init__(self, settings: Sequence[str]) -> None:
-        self.settings = settings
+        self.settings = [f"SET LOCAL {setting}" for setting in settings]
 
     def set_up(self, connection: psycopg.Connection[Any]) -> None:
         if connection.info.parameter_status("client_encoding") != "UTF8":
@@ -93,7 +82,7 @@ class DistributedMode(Mode):
             connection.execute(step[0].encode())
             return
         with connection.transaction():
-            connection.execute(_MIGRATION_LOCK_TIMEOUT)
+            connection.execute(f"SET LOCAL {MIGRATION_SETTING}".encode())
             for statement in step:
                 connection.execute(statement.encode())
 

@@ -1,4 +1,4 @@
-"""Lets one process at a time migrate, by a locked row: where locks of a session can't be had.
+"""Lets one process at a time migrate; by a locked row where locks of a session can't be had.
 
 The row's lock is that of an open transaction on a connection of its own, so that it ends with the process. Such a
 transaction has no snapshot, for whose end the making of an index would wait.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -20,6 +20,21 @@ from jobboard.errors import BoardUnavailable
 _POLL = 0.02
 
 
+def wait_for_turn(try_lock: Callable[[], bool], where: str, timeout: float) -> None:
+    """Return once this process has the lock.
+
+    Not by waiting for it: a statement that waits holds a snapshot, and the making of an index waits for that one's end.
+
+    :param try_lock: takes the lock if nobody has it, and returns whether it did.
+    :raises BoardUnavailable: others had it for longer than ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while not try_lock():
+        if time.monotonic() > deadline:
+            raise BoardUnavailable(f"another process migrates {where} since more than {timeout:.0f} s")
+        time.sleep(_POLL)
+
+
 @contextlib.contextmanager
 def locked_row(
     connection: psycopg.Connection[Any], table_names: TableNames, where: str, timeout: float
@@ -29,12 +44,9 @@ def locked_row(
     :param connection: commits each statement; of nobody else.
     :raises BoardUnavailable: others held it for longer than ``timeout`` seconds.
     """
-    table, deadline = table_names.table("migrating"), time.monotonic() + timeout
+    table = table_names.table("migrating")
     _make(connection, table_names, table)
-    while not _try_lock(connection, table):
-        if time.monotonic() > deadline:
-            raise BoardUnavailable(f"another process migrates {where} since more than {timeout:.0f} s")
-        time.sleep(_POLL)
+    wait_for_turn(lambda: _try_lock(connection, table), where, timeout)
     try:
         yield
     finally:

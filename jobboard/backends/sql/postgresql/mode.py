@@ -12,6 +12,7 @@ from sqlalchemy.engine import Dialect as Compiler
 
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
+from jobboard.backends.sql.driver import LOCK_TIMEOUT
 from jobboard.backends.sql.planner import Step
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.user_connection import UserConnection
@@ -24,6 +25,18 @@ Request = tuple[str, Mapping[str, Any]]
 # An index serves every statement of ours, in its order. A planner that has no statistics of a new table, or those of an
 # empty board, must not choose another plan.
 OFF = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "enable_hashjoin", "enable_mergejoin", "jit")
+#: What is set for PostgreSQL's planner. Nor may it start worker processes, each of which takes longer than a statement.
+PLANNER_SETTINGS = (*(f"{name} = off" for name in OFF), "max_parallel_workers_per_gather = 0")
+#: What is set on every server.
+SETTINGS = (
+    # Moments to the last digit.
+    "extra_float_digits = 1",
+    f"lock_timeout = '{LOCK_TIMEOUT}s'",
+    # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
+    "idle_in_transaction_session_timeout = '10s'",
+)
+#: What is set for a migration, each step of which waits for locks for this long.
+MIGRATION_SETTING = "lock_timeout = '10s'"
 
 
 class Mode(abc.ABC):

@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 
-from jobboard.backends.sql.postgresql.distributed_mode import PLANNER_SETTINGS, SETTINGS, DistributedMode
-from jobboard.backends.sql.postgresql.mode import Connect, Mode
+from jobboard.backends.sql.postgresql.distributed_mode import DistributedMode
+from jobboard.backends.sql.postgresql.mode import PLANNER_SETTINGS, SETTINGS, Connect, Mode
 from jobboard.backends.sql.postgresql.pooler import refuse_statement_pooling, shares_sessions
 from jobboard.backends.sql.postgresql.session_mode import SessionMode
 from jobboard.errors import BoardUnavailable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,41 +12,40 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.dialect import TableNames
-from jobboard.backends.sql.driver import LOCK_TIMEOUT
 from jobboard.backends.sql.planner import Step
 from jobboard.backends.sql.postgresql.change_source import PostgresqlChangeSource
-from jobboard.backends.sql.postgresql.mode import OFF, Connect, Mode, Request
+from jobboard.backends.sql.postgresql.migration_lock import wait_for_turn
+from jobboard.backends.sql.postgresql.mode import (
+    MIGRATION_SETTING,
+    OFF,
+    PLANNER_SETTINGS,
+    SETTINGS,
+    Connect,
+    Mode,
+    Request,
+)
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 from jobboard.backends.sql.postgresql.transaction import in_one_trip
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.user_connection import UserConnection
-from jobboard.errors import BoardUnavailable
 
-#: Each step of a migration waits for locks for this long.
-_MIGRATION_LOCK_TIMEOUT = "SET lock_timeout = '10s'"
-#: Seconds between two tries to be the one that migrates.
-_LOCK_POLL = 0.02
-
-# The values make no difference: without a generic plan, each claim is planned anew, since its LIMIT is a parameter, and
-# that takes longer than the claim. Nor may the planner start worker processes, each of which takes longer than the
-# statement.
 _SET_UP = "; ".join(
-    [
-        # Whatever the environment, the user or the database is set to: every text, moments to the last digit, and
-        # backslashes as psycopg writes those of bytes.
-        "SET client_encoding = 'UTF8'",
-        "SET extra_float_digits = 1",
-        "SET standard_conforming_strings = on",
+    f"SET {setting}"
+    for setting in (
+        # Whatever the environment, the user or the database is set to: every text, and backslashes as psycopg writes
+        # those of bytes.
+        "client_encoding = 'UTF8'",
+        "standard_conforming_strings = on",
         # The statements that are transactions by themselves run at the level of all others.
-        "SET default_transaction_isolation = 'read committed'",
-        *(f"SET {name} = off" for name in OFF),
-        "SET max_parallel_workers_per_gather = 0",
-        "SET plan_cache_mode = force_generic_plan",
-        f"SET lock_timeout = '{LOCK_TIMEOUT}s'",
-        # A process that is frozen in a transaction would keep its jobs locked, and so from being taken back.
-        "SET idle_in_transaction_session_timeout = '10s'",
-    ]
+        "default_transaction_isolation = 'read committed'",
+        *SETTINGS,
+        *PLANNER_SETTINGS,
+        # The values make no difference: without a generic plan, each claim is planned anew, since its LIMIT is a
+        # parameter, and that takes longer than the claim.
+        "plan_cache_mode = force_generic_plan",
+    )
 )
+_SET_UP_MIGRATION = "; ".join(f"SET {setting}" for setting in (*(f"{name} = on" for name in OFF), MIGRATION_SETTING))
 
 
 class SessionMode(Mode):
@@ -90,16 +88,11 @@ class SessionMode(Mode):
         where: str,
         timeout: float,
     ) -> Iterator[None]:
-        key, deadline = int(table_names.fingerprint, 16), time.monotonic() + timeout
-        # Not by waiting for the lock: a statement that waits holds a snapshot, and the making of an index waits for
-        # that one's end.
-        while not _try_lock(connection, key):
-            if time.monotonic() > deadline:
-                raise BoardUnavailable(f"another process migrates {where} since more than {timeout:.0f} s")
-            time.sleep(_LOCK_POLL)
+        key = int(table_names.fingerprint, 16)
+        wait_for_turn(lambda: _try_lock(connection, key), where, timeout)
         try:
             # A statement that reads a whole table is to read it in its order. Tables in use are waited for.
-            connection.execute("; ".join([*(f"SET {name} = on" for name in OFF), _MIGRATION_LOCK_TIMEOUT]))
+            connection.execute(_SET_UP_MIGRATION)
             yield
         finally:
             if not connection.closed:
