@@ -120,13 +120,12 @@ class ServerChecks:
         [answer] = self._pool.exchange(connection, [("CONFIG", "GET", "append*")])
         if isinstance(answer, Exception):
             return False
-        settings = dict(zip(answer[::2], answer[1::2], strict=True))
+        settings = _settings_in(answer)
         return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
 
     def persistence(self) -> Persistence:
         """Return what the server keeps on disk; one request, and one more for a user who may not see its settings."""
-        answer = self._ask("CONFIG", "GET", *_OF_DISK)
-        settings = dict(zip(answer[::2], answer[1::2], strict=True)) if answer else {}
+        settings = _settings_in(self._ask("CONFIG", "GET", *_OF_DISK) or [])
         if settings.get(b"appendonly") == b"yes":
             return Persistence(True, _COSTS.get(settings.get(b"appendfsync", b""), ""))
         if settings.get(b"save"):
@@ -138,8 +137,7 @@ class ServerChecks:
         return Persistence(None, f"Redis at {self._where} does not tell this user what it keeps on disk (CONFIG GET)")
 
     def _warn_if_nothing_is_saved(self) -> None:
-        answer = self._ask("CONFIG", "GET", "save")
-        if answer is not None and len(answer) == 2 and not answer[1]:
+        if _settings_in(self._ask("CONFIG", "GET", "save") or []).get(b"save") == b"":
             warn_once(logger, f"Redis at %s {_NOTHING_KEPT}", self._where)
 
     def _ask(self, *command: str) -> Any:
@@ -151,6 +149,11 @@ class ServerChecks:
                 raise
             logger.debug("start-up check skipped: %s", error)
             return None
+
+
+def _settings_in(answer: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return the settings in a reply to ``CONFIG GET``, which has names and values in turn."""
+    return dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 def _version_of(text: str) -> tuple[int, ...] | None:
