@@ -114,8 +114,7 @@ LOOPS = {
         "watch_thread.py: while self._wait()": "a thread's own, which waits",
     },
     "sql": {
-        "session_mode.py: while not _try_lock(connection, key)": "a deadline",
-        "migration_lock.py: while not _try_lock(connection, table)": "a deadline",
+        "migration_lock.py: while not try_lock()": "a deadline",
         "server_backend.py: while True": "a deadline, which stands from the first failure on",
         "connection_pool.py: while (place := self._take()).connection is not None": "each turn ends one that broke",
         "change_source.py: while (notify := self._connection.pgconn.notifies()) is not None": "what was received",
