@@ -5,12 +5,24 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def check_chart(path: Path | None) -> None:
     """End the program if a picture is wanted that can't be drawn."""
     if path is not None and importlib.util.find_spec("matplotlib") is None:
         raise SystemExit("--chart needs matplotlib: pip install matplotlib")
+
+
+def pyplot_for_files() -> Any:
+    """Return matplotlib's ``pyplot``, set to draw into files: the same figures give the same file, and text is text."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams |= {"svg.hashsalt": "jobboard", "svg.fonttype": "none"}
+    from matplotlib import pyplot
+
+    return pyplot
 
 
 def draw_curves(
@@ -21,14 +33,7 @@ def draw_curves(
     :param curves: the points of each line.
     :param across: what the first numbers are, and ``up`` what the second ones are.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # So that the same figures give the same file, and text is text.
-    matplotlib.rcParams |= {"svg.hashsalt": "jobboard", "svg.fonttype": "none"}
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 4))
+    figure, axes = pyplot_for_files().subplots(figsize=(8, 4))
     for name, points in curves.items():
         axes.plot(*zip(*points, strict=True), marker=".", label=name)
     axes.set_title(title, loc="left", fontsize=11)

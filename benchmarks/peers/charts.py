@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.curves import pyplot_for_files
 from benchmarks.peers.report import Table
 
 _SHOWN = {
@@ -17,15 +18,10 @@ _OURS, _THEIRS = "#1f77b4", "#b0b0b0"
 
 def draw(table: Table, title: str, path: Path) -> None:
     """Write the picture, in the format that the file's name says; needs matplotlib."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # So that the same figures give the same file, and text is text.
-    matplotlib.rcParams |= {"svg.hashsalt": "jobboard", "svg.fonttype": "none"}
-    from matplotlib import pyplot
-
     shown = {what: label for what, label in _SHOWN.items() if any(one.values.get(what) for one in table.values())}
-    figure, all_axes = pyplot.subplots(len(shown), 1, figsize=(8, 0.9 + len(shown) * (0.5 + 0.26 * len(table))))
+    figure, all_axes = pyplot_for_files().subplots(
+        len(shown), 1, figsize=(8, 0.9 + len(shown) * (0.5 + 0.26 * len(table)))
+    )
     for axes, (what, label) in zip(all_axes, shown.items(), strict=True):
         found = [(peer, quartiles) for peer, one in table.items() if (quartiles := one.quartiles(what)) is not None]
         medians = [median for _, (_, median, _) in found]

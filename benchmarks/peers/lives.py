@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from benchmarks.peers.environments import python_of, variables_of
 from benchmarks.peers.peer import Peer
+from benchmarks.peers.running import command_of, environment_of
 
-_HERE = Path(__file__).parent
 #: In seconds: for installing and starting, and for stopping.
 _MARGIN, _STOP_TIMEOUT = 60, 15
 
@@ -22,11 +19,9 @@ _MARGIN, _STOP_TIMEOUT = 60, 15
 @contextmanager
 def lives_of(peer: Peer, store: str, uri: str, rate: float, seconds: float) -> Iterator[Callable[[float], int]]:
     """Let a peer post and work; yields what waits for so many seconds and returns how many jobs have run meanwhile."""
-    script = os.path.normpath(_HERE / f"on_{store}" / peer.script)
-    words = [python_of(peer, store), script, "live", uri, str(rate), str(seconds + _MARGIN)]
     process = subprocess.Popen(
-        words,
-        env={**os.environ, **variables_of(peer, store)},
+        command_of(peer, store, ["live", uri, str(rate), str(seconds + _MARGIN)]),
+        env=environment_of(peer, store),
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
