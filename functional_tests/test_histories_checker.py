@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories.checks import check
+from histories.checks import CHECKS, check
 from histories.history import History, Rules
 from histories.plan import steps_of
 from histories.planted import PLANTED, Planted
@@ -73,6 +73,21 @@ def test_a_call_that_fails_beside_a_locked_row_of_another_job_is_found(tmp_path:
     found = [str(each) for each in check(History(ops, faults), RUN_CHECKS)]
     assert len(found) == 1
     assert "w0.0.b consume" in found[0]
+
+
+def test_a_delay_that_a_restore_has_ended_binds_no_claim_after_a_repeated_post() -> None:
+    post: dict[str, Any] = {"uuid": "a", "name": "mail", "delay": 2.0}
+    shown = {"uuid": "a", "name": "mail", "token": 1, "sequence": 1, "attempts": 1, "max_attempts": None}
+
+    def done(op: str, start: float, args: dict[str, Any], answer: Any = None) -> Op:
+        return Op(f"w0.0.{start}", "w0.0", op, args, start, start + 0.1, "ok", answer)
+
+    first, again = (done("post", start, post, shown | {"token": 0}) for start in (10.0, 10.6))
+    ended = [done("trash_by_force", 10.2, {"uuid": "a"}, True), done("restore", 10.4, {"uuid": "a"}, True)]
+    claimed = done("claim", 10.8, {"uuid": "a", "who": "w0", "expiry": 2.0}, shown)
+    early = "no job is claimed before it is due"
+    assert early not in {found.promise for found in check(History([first, *ended, again, claimed]), CHECKS)}
+    assert early in {found.promise for found in check(History([first, again, claimed]), CHECKS)}
 
 
 def test_a_sound_store_shows_no_violation_also_when_its_records_are_read_again(tmp_path: Path) -> None:

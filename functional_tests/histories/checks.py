@@ -153,12 +153,12 @@ def not_before_it_is_due(history: History) -> Iterator[Violation]:
             delay = delayed.op.args.get("delay")
             if not delay or not delayed.is_ok:
                 continue
-            first = next((grant for grant in later if grant.token > delayed.token), None)
-            if first is None or any(event.may_lie_between(delayed.start, first.end) for event in restored):
-                continue
             # A post may be the repeat of one that took effect, so the first of its uuid counts.
             same = [event for event in of_kind(events, "post") if event.may_have_happened]
             start = min(event.start for event in same) if delayed.kind == "post" else delayed.start
+            first = next((grant for grant in later if grant.token > delayed.token), None)
+            if first is None or any(event.may_lie_between(start, first.end) for event in restored):
+                continue
             if first.end < start + delay - history.rules.early:
                 text = f"{start + delay - first.end:.3f} s too early"
                 yield violation("no job is claimed before it is due", uuid, delayed, first, text=text)
