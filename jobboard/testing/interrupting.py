@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import _weakrefset
 import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
+
+#: Callbacks of weak references run whenever the collector likes, and what they raise reaches nobody.
+_CALLBACKS = {weakref.__file__, _weakrefset.__file__}
 
 
 def interrupted_after(
@@ -23,8 +27,7 @@ def interrupted_after(
     def count(frame: FrameType, event: str, _function: object) -> None:
         nonlocal steps
         path = frame.f_code.co_filename
-        # Callbacks of weak references run whenever the collector likes, and what they raise reaches nobody.
-        steps += event in ("c_return", "call") and path.endswith(within) and path != weakref.__file__
+        steps += event in ("c_return", "call") and path.endswith(within) and path not in _CALLBACKS
         if steps == step:
             sys.setprofile(None)
             raise error
