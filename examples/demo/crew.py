@@ -23,8 +23,9 @@ _EXAMPLES = str(Path(__file__).parent.parent)
 EXPIRY = 2.0
 #: Seconds for the conductors to end after a SIGTERM, and for what they still run then.
 _STOP_TIMEOUT, _DRAIN = 10.0, 2.0
-#: Seconds for a server to end what a stopped process asked of it.
-_LAST_REQUEST = 0.3
+#: A server has ended what a stopped process asked of it once two looks, these seconds apart, show the same; it may take
+#: this many looks.
+_LAST_REQUEST, _LOOKS = 0.3, 4
 
 
 @dataclass
@@ -136,9 +137,9 @@ class Crew:
         for member in stopped:
             member.process.send_signal(signal.SIGSTOP)
         try:
-            time.sleep(_LAST_REQUEST)
+            claimed = self._claimed_at_rest()
             for member in stopped:
-                if held := self._held_by(member):
+                if held := {uuid for uuid, owner in claimed.items() if owner == member.owner}:
                     member.process.kill()
                     member.process.wait()
                     member.killed = True
@@ -151,6 +152,15 @@ class Crew:
             for member in stopped:
                 member.process.send_signal(signal.SIGCONT)
 
-    def _held_by(self, member: Member) -> set[str]:
-        claimed = self._board.iterjobs(states={JobState.CLAIMED})
-        return {job.uuid for job in claimed if job.record.owner == member.owner}
+    def _claimed_at_rest(self) -> dict[str, str | None]:
+        """Return the claimed jobs and their owners, once no request of a stopped process changes them any more."""
+        claimed = self._claimed()
+        for _ in range(_LOOKS):
+            time.sleep(_LAST_REQUEST)
+            before, claimed = claimed, self._claimed()
+            if claimed == before:
+                break
+        return claimed
+
+    def _claimed(self) -> dict[str, str | None]:
+        return {job.uuid: job.record.owner for job in self._board.iterjobs(states={JobState.CLAIMED})}
