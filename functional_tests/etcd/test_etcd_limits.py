@@ -15,6 +15,8 @@ from servers.etcd_servers import EtcdServer
 
 from jobboard import Job, JobBoard, JobState, Posting, Rate, UnclaimableJob
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.txn import scan_prefix
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
@@ -220,3 +222,20 @@ def test_a_rate_lets_one_job_start_after_the_other(board: JobBoard, harness: Har
     assert all(later - earlier > 0.05 for earlier, later in pairwise(starts))
     keys = backend_of(board).keys
     eventually(lambda: (board.job_count, keys_below(board, keys.guards), keys_below(board, keys.timers)) == (0, [], []))
+
+
+@pytest.mark.parametrize("running", [1, None])
+def test_an_audit_sees_jobs_and_limits_of_one_revision(
+    board: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch, running: int | None
+) -> None:
+    board.limits.set(lane="a", running=2)
+    post(board, 3)
+    other, read = harness.board(board.name), Audit._everything
+
+    def changed_meanwhile(audit: Audit, snapshot: Snapshot) -> Any:
+        found = read(audit, snapshot)
+        other.limits.remove(lane="a") if running is None else other.limits.set(lane="a", running=running)
+        return found
+
+    monkeypatch.setattr(Audit, "_everything", changed_meanwhile)
+    assert board.audit() == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from jobboard.backends.lane_rows import LaneRow
-from jobboard.backends.limits import LaneLimit
+from jobboard.backends.limits import LaneLimit, Rules
 from jobboard.backends.rows import JobRow
 from jobboard.limit import Rate
 from jobboard.states import JobState
@@ -192,8 +192,11 @@ def _order(row: JobRow) -> tuple[int, float, int]:
     return -row.priority, row.place, row.sequence
 
 
-def count_problems(row: LaneRow, limit: LaneLimit) -> Iterator[str]:
+def count_problems(row: LaneRow, rules: Rules) -> Iterator[str]:
     """Say what an audit finds wrong with a lane, which was looked at when it had to be."""
+    if rules.are_pending(row.lane):
+        return
+    limit = rules.of_lane(row.lane)
     held = row.claimed + (row.retrying if limit.is_strict else 0)
     running = math.inf if limit.running is None else limit.running
     if row.claimable and held + row.claimable > running:

@@ -44,7 +44,9 @@ class Rules:
     """All limits of a board, by what they are of."""
 
     def __init__(self, rows: Iterable[LimitRow]) -> None:
-        limits = [row.limit for row in rows]
+        stored = list(rows)
+        limits = [row.limit for row in stored]
+        self._pending = {row.limit.lane for row in stored if row.is_pending}
         self._lanes = {limit.lane: limit for limit in limits if limit.lane is not None}
         #: What each of them says where no other one matches.
         self._alone = {pattern: lane_limit(limit, None) for pattern, limit in self._lanes.items()}
@@ -61,6 +63,10 @@ class Rules:
         if lane not in self._lanes or prefix not in self._lanes:
             return self._alone.get(lane) or self._alone.get(prefix, UNLIMITED)
         return lane_limit(self._lanes[lane], self._lanes[prefix])
+
+    def are_pending(self, lane: str) -> bool:
+        """Return whether a lane may not be yet as its limits say: somebody is at work on one of them, or was killed."""
+        return not self._pending.isdisjoint((lane, prefix_of(lane)))
 
     def of_name(self, name: str) -> int | None:
         """Return how many jobs of a name may be claimed at a time; None: any number."""

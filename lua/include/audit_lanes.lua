@@ -64,8 +64,18 @@ local function check_members(lane, set, rank)
   return #members, removed
 end
 
--- What of a lane contradicts its limit, unless a look at it is due anyway.
+-- Whether a lane may not be yet as its limits say: somebody is at work on one of them, or was killed.
+local function are_limits_pending(lane)
+  local found = redis.call('HMGET', key('limits'), field('lane', lane), field('lane', prefix_of(lane) or lane))
+  local exact, of_prefix = decode_limit(found[1]), decode_limit(found[2])
+  return exact and exact.pending or of_prefix and of_prefix.pending
+end
+
+-- What of a lane contradicts its limit, unless that changes, or a look at it is due anyway.
 local function check_slots(lane)
+  if are_limits_pending(lane) then
+    return
+  end
   local timer = redis.call('ZSCORE', key('delayed'), lane_timer(lane))
   fetch_limits({lane})
   local limit, blocked = lane_limits[lane], redis.call('ZCARD', key('lane', lane))

@@ -16,7 +16,7 @@ from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
 from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.step_audit import StepAudit
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, delete, get, modified_at, put
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, delete, modified_at, put
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.limits import Rules
@@ -72,7 +72,7 @@ class Audit:
             *findings,
             *self._steps.audit(snapshot, jobs, repair),
             *self._unreadable_limits(repair),
-            *self._lanes(jobs, newer_lanes, repair),
+            *self._lanes(snapshot, jobs, found, newer_lanes, repair),
             *self._books(repair),
         ]
 
@@ -124,18 +124,26 @@ class Audit:
                 what = " ".join(map(decoded, kv.key[len(keys.limits) :].split(b"/")))
                 yield AuditFinding(None, f"the limit of the {what} can't be decoded", repair and self._drop(kv))
 
-    def _lanes(self, jobs: Sequence[VersionedJob], but: Collection[str], repair: bool) -> Iterator[AuditFinding]:
+    def _lanes(
+        self,
+        snapshot: Snapshot,
+        jobs: Sequence[VersionedJob],
+        found: Mapping[bytes, KeyValue],
+        but: Collection[str],
+        repair: bool,
+    ) -> Iterator[AuditFinding]:
         """Find lanes that are not as their limits say, though no look at them is due; a look mends them.
+
+        Jobs, guards and limits are of one revision: later ones may follow from a change that the jobs do not show.
 
         :param but: lanes of jobs that only later versions can read.
         """
-        keys, rules = self._keys, Rules(self._limits.all())
+        keys, rules = self._keys, Rules(limits_in(self._keys, snapshot.pages(self._keys.limits)))
         tied = [job.row.seen() for job in jobs if job.row.is_live and job.row.lane is not None]
         rows = lanes_of(row for row in tied if row.lane not in but)
-        guards = self._connection.read([get(keys.guard(lane)) for lane in rows]) if rows else []
-        for (lane, row), guard in zip(rows.items(), guards, strict=True):
-            look_at, now = guard_of(guard.first).look_at, self._connection.now()
-            problems = list(count_problems(row, rules.of_lane(lane)))
+        for lane, row in rows.items():
+            look_at, now = guard_of(found.get(keys.guard(lane))).look_at, self._connection.now()
+            problems = list(count_problems(row, rules))
             if problems and (look_at is None or look_at > now):
                 repaired = repair and any(not self._limits.look([lane]) for _ in range(_MAX_LOOKS))
                 yield from (AuditFinding(None, problem, repaired) for problem in problems)

@@ -67,7 +67,7 @@ def _problems_of_lanes(store: MemoryStore, now: float) -> Iterator[str]:
         if lane.row(name, store.by_sequence) != row:
             yield f"the jobs of the lane {name!r} are not listed as such"
         elif lane.look_at is None or lane.look_at > now:
-            yield from count_problems(row, store.lanes.rules.of_lane(name))
+            yield from count_problems(row, store.lanes.rules)
     for name, lane in store.lanes.by_name.items():
         if name not in counted and lane.row(name, store.by_sequence) != LaneRow(name):
             yield f"the lane {name!r} lists jobs that it does not have"

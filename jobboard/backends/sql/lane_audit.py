@@ -66,7 +66,7 @@ def _problems(transaction: Transaction, tied: list[JobRow]) -> Iterator[tuple[st
     rules = rules_of(transaction, counted)
     for lane, row in counted.items():
         if lane not in due:
-            for problem in count_problems(row, rules.of_lane(lane)):
+            for problem in count_problems(row, rules):
                 yield lane, problem
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.lanes import count_problems, lanes_of
+from jobboard.backends.limits import Rules
 from jobboard.backends.zookeeper.codec import Guard, decode_guard
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
@@ -61,7 +62,7 @@ class LaneAuditor:
         for lane, job in tied:
             written[lane].append(job.zxid)
         counted = lanes_of(job for _, job in tied)
-        known = self._limits.of(counted)
+        rules = Rules(self._limits.all())
         for lane, row in counted.items():
             path = self._layout.lane(lane)
             data = guards.pop(path, None)
@@ -70,7 +71,7 @@ class LaneAuditor:
             if guard is None:
                 yield SuspectLane(lane, path, f"the guard of the lane {lane!r} is damaged", seen)
             elif guard.look_at is None or guard.look_at > self._clock.now():
-                for problem in count_problems(row, known.by_lane[lane]):
+                for problem in count_problems(row, rules):
                     yield SuspectLane(lane, path, problem, seen)
         for path, data in guards.items():
             if decode_guard(data.data) is None:

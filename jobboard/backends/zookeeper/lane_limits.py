@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jobboard.backends.kv.cache import LruCache
+from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.limits import UNLIMITED, LaneLimit, lane_limit
 from jobboard.backends.zookeeper.codec import NameRules, decode_limit, name_rules
 from jobboard.backends.zookeeper.connection import Connection
@@ -45,6 +46,13 @@ class LaneLimits:
         """Forget everything: the servers may have gone back to a backup, where versions come again."""
         self.doubt()
         self._known.clear()
+
+    def all(self) -> list[LimitRow]:
+        """Return the limits of all lanes and names, as the servers have them now."""
+        buckets = self._connection.children([self._layout.limits])
+        paths = self._connection.children(buckets, is_fresh=False)
+        found = (decode_limit(data.data) for _, data in self._connection.existing(paths, is_fresh=False))
+        return [row for row in found if row is not None]
 
     def of(self, lanes: Iterable[str]) -> KnownLimits:
         """Return the limits of lanes; no request if they are known, or the board never had any.

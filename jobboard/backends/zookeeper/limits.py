@@ -76,10 +76,7 @@ class Limits(LimitStore):
     # -- limits ----------------------------------------------------------------------------------------------------
 
     def all(self) -> list[LimitRow]:
-        buckets = self._connection.children([self._layout.limits])
-        paths = self._connection.children(buckets, is_fresh=False)
-        found = (decode_limit(data.data) for _, data in self._connection.existing(paths, is_fresh=False))
-        return [row for row in found if row is not None]
+        return self._limits.all()
 
     def put(self, row: LimitRow, after: str | None) -> Verdict:
         deadline = Deadline(CHANGE_TIMEOUT)

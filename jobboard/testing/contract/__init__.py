@@ -71,7 +71,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1422
+CONTRACT_CASES = 1424
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171

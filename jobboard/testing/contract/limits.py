@@ -261,6 +261,27 @@ class LimitCases(LaneCase):
         assert list(other.limits) == []
 
     @of_lanes
+    @pytest.mark.parametrize("pattern", [LANE, "tenant:*"])
+    def test_an_audit_is_silent_about_a_limit_that_is_being_set(
+        self, board: JobBoard, other: JobBoard, monkeypatch: pytest.MonkeyPatch, pattern: str
+    ) -> None:
+        lanes = [LANE, "tenant:2", "tenant:3"]
+        jobs = [post_in(board, lane) for lane in lanes for _ in range(3)]
+        with monkeypatch.context() as killed:
+            killed.setattr("jobboard.board.limits.sweep", lambda *_: None)
+            limit(board, 1, pattern)
+            assert other.audit() == []
+        limit(board, 1, pattern)
+        assert states_of(other, *jobs[:3]) == [UNCLAIMED, BLOCKED, BLOCKED]
+        with monkeypatch.context() as killed:
+            killed.setattr("jobboard.board.limits.sweep", lambda *_: None)
+            assert board.limits.remove(lane=pattern)
+            assert other.audit() == []
+        # The removal is to be gone on with.
+        limit(board, 2, pattern)
+        assert states_of(other, *jobs[:3]) == [UNCLAIMED, UNCLAIMED, BLOCKED]
+
+    @of_lanes
     def test_more_jobs_are_withdrawn_and_admitted_than_one_look_moves(self, board: JobBoard) -> None:
         board.post_many([Posting("resize", lane=LANE) for _ in range(130)])
         limit(board, 3)
