@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.address import Address
-from jobboard.backends.loading import load_backend, sort_options, without_driver
+from jobboard.backends.loading import load_backend, make_backend, sort_options, without_driver
 from jobboard.backends.options import truth
 from jobboard.board import JobBoard
 from jobboard.converter import check_converter
@@ -57,7 +57,7 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
     address = replace(address, scheme=without_driver(address.scheme))
     kind = load_backend(address.scheme)
     options, board_options = sort_options(kind, {**address.query, **given, **kwargs}, _BOARD_OPTIONS)
-    return JobBoard(name, kind(name, address, **options), **board_options)
+    return JobBoard(name, make_backend(kind, name, address, options), **board_options)
 
 
 @contextmanager

@@ -74,6 +74,16 @@ def _convert(option: str, converter: Callable[[Any], Any], value: Any) -> Any:
         raise ValueError(f"option {option}: {error}") from None
 
 
+def make_backend(kind: type[Backend], board: str, address: Address, options: Mapping[str, Any]) -> Backend:
+    """Return a backend of a board, not opened; with the option ``shards``, one over so many boards ``NAME/3``."""
+    count = options.get("shards")
+    if count is None:
+        return kind(board, address, **options)
+    own = {name: value for name, value in options.items() if name != "shards"}
+    shards = [kind(f"{board}/{number}", address, **own) for number in range(count)]
+    return load_backend("shards")(board, address, shards=shards, home=kind(board, address, **options))
+
+
 def backend_at(board: str, uri: str) -> Backend:
     """Return a backend of a board at a URI, whose options are the backend's own; not opened.
 
@@ -84,4 +94,6 @@ def backend_at(board: str, uri: str) -> Backend:
     address = replace(address, scheme=without_driver(address.scheme))
     kind = load_backend(address.scheme)
     options, _ = sort_options(kind, address.query, {})
+    if address.scheme == "shards" or options.get("shards") is not None:
+        raise ValueError("a shard can't have shards of its own")
     return kind(board, address, **options)

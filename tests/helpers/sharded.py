@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,33 +12,9 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.shards import ShardsBackend
-from jobboard.backends.shards.fleet import Fleet
-from jobboard.backends.shards.loads import Loads
-from jobboard.backends.shards.placement import rendezvous
 from jobboard.board import JobBoard
 from jobboard.testing import Harness
-
-
-class TurnsOfLoads(Loads):
-    """Lets each posting that can go anywhere go to the next shard."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        super().__init__(fleet)
-        self._turns = itertools.cycle(range(fleet.count))
-
-    def choose(self) -> int:
-        return next(self._turns)
-
-
-class OneShard(Loads):
-    """Lets each posting of a board that can go anywhere go to one shard."""
-
-    def __init__(self, fleet: Fleet, board: str) -> None:
-        super().__init__(fleet)
-        self._number = rendezvous(board, fleet.count)
-
-    def choose(self) -> int:
-        return self._number
+from jobboard.testing.sharding import take_turns
 
 
 class ShardsHarness(Harness):
@@ -58,10 +33,7 @@ class ShardsHarness(Harness):
         return self.backend("of-nobody").capabilities
 
     def backend(self, name: str) -> Backend:
-        """Return a backend that posts to another shard each time, so that no case passes by luck."""
-        backend = ShardsBackend(name, Address("shards"), uris=self.uris())
-        backend.loads = OneShard(backend.fleet, name) if self.together else TurnsOfLoads(backend.fleet)
-        return backend
+        return take_turns(ShardsBackend(name, Address("shards"), uris=self.uris()), self.together)
 
 
 class MemoryShardsHarness(ShardsHarness):

@@ -51,12 +51,26 @@ class ShardsBackend(Backend):
     scheme = "shards"
     options = {"uri": _uris, "uris": _uris}
 
-    def __init__(self, board: str, address: Address, *, uris: Sequence[str] = (), uri: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        uris: Sequence[str] = (),
+        uri: Sequence[str] = (),
+        shards: Sequence[Backend] = (),
+        home: Backend | None = None,
+    ) -> None:
+        """Build it over stores at URIs, or over backends of one kind, the number of which ``home`` keeps."""
         super().__init__(board, address)
-        places = [*uri, *uris]
-        if not 1 <= len(places) <= placement.MAX_SHARDS:
-            raise ValueError(f"name 1 to {placement.MAX_SHARDS} stores: shards://?uri=URI&uri=URI; got {len(places)}")
-        self._build([backend_at(board, place) for place in places])
+        #: It is opened first: it refuses another number of shards.
+        self._home = home
+        self._build(shards or self._shards_at([*uri, *uris]))
+
+    def _shards_at(self, uris: Sequence[str]) -> list[Backend]:
+        if not 1 <= len(uris) <= placement.MAX_SHARDS:
+            raise ValueError(f"name 1 to {placement.MAX_SHARDS} stores: shards://?uri=URI&uri=URI; got {len(uris)}")
+        return [backend_at(self.board, uri) for uri in uris]
 
     def _build(self, shards: Sequence[Backend]) -> None:
         self.capabilities = _joint_capabilities([shard.capabilities for shard in shards])  # type: ignore[misc]
@@ -87,6 +101,9 @@ class ShardsBackend(Backend):
 
     def open(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
+        if self._home is not None:
+            self._home.open(timeout)
+            self._home.close()
         with ExitStack() as opened:
             for shard in self.fleet.shards:
                 shard.open(max(0.001, deadline - time.monotonic()))
