@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
+import redis
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, backend, fetch
+from jobboard import BoardUnavailable, Conductor, Handlers, backend, fetch
+from jobboard.testing import eventually
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +63,27 @@ def test_what_is_no_number_of_shards_is_refused(server: RedisServer, value: str)
         fetch("jobs", f"{server.uri}?shards={value}")
     with pytest.raises(ValueError, match="a shard can't have shards of its own"):
         fetch("jobs", "shards://", uris=[f"{server.uri}?shards=2"])
+
+
+def test_an_idle_conductor_on_64_shards_asks_twice_a_second_at_most(server: RedisServer) -> None:
+    """Beside them are the pings of what it listens with, one for each shard in 20 seconds."""
+    with backend("idle", server.uri, shards=64) as board, server.client() as client:
+        handlers = Handlers()
+        handlers.add("resize", lambda job: None)
+        conductor = Conductor("mill", board, handlers)
+        conductor.start()
+        try:
+            eventually(lambda: board.entities() != [])
+            time.sleep(2.0)
+            before, began = _scripts_run(client), time.monotonic()
+            time.sleep(10.0)
+            assert _scripts_run(client) - before <= 2 * (time.monotonic() - began)
+            posted = {board.post("resize", key=str(number)).uuid for number in range(3)}
+            eventually(lambda: board.stats().unclaimed == board.stats().claimed == 0, within=90)
+            assert len(posted) == 3
+        finally:
+            conductor.stop()
+
+
+def _scripts_run(client: redis.Redis) -> int:
+    return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])

@@ -48,10 +48,16 @@ def test_one_shard_more_takes_only_its_own_part() -> None:
     assert 700 < len(moved) < 900
 
 
-def test_every_text_has_an_order_of_its_own() -> None:
-    assert placement.preferred("alice", 8)[0] == placement.rendezvous("alice", 8)
-    assert sorted(placement.preferred("alice", 8)) == list(range(8))
-    assert len({tuple(placement.preferred(f"worker {number}", 8)) for number in range(50)}) == 50
+def test_shards_are_shared_among_those_who_are_there() -> None:
+    crew = [f"worker {number}" for number in range(16)]
+    firsts = [placement.homes(who, crew, 16)[:4] for who in crew]
+    waited_on = Counter(number for first in firsts for number in first)
+    assert len(waited_on) >= 14, "nearly every shard is somebody's home"
+    assert max(waited_on.values()) <= 10
+    assert sorted(placement.homes("worker 1", crew, 16)) == list(range(16))
+    alone = placement.homes("worker 1", ["worker 1"], 16)
+    assert sorted(alone) == list(range(16))
+    assert placement.homes("worker 1", [], 16) == alone
 
 
 def test_a_lane_comes_before_a_key() -> None:

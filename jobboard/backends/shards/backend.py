@@ -19,6 +19,7 @@ from jobboard.backends.shards.claims import Claims
 from jobboard.backends.shards.edges import Edges
 from jobboard.backends.shards.entities import Entities
 from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.jobs import Jobs
 from jobboard.backends.shards.limits import Limits
 from jobboard.backends.shards.loads import Loads
@@ -27,7 +28,7 @@ from jobboard.backends.shards.posting import Posting
 from jobboard.backends.shards.reading import Reading
 from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
-from jobboard.backends.shards.waiter import MAX_WAITED_ON, ShardsWaiter
+from jobboard.backends.shards.waiter import ShardsWaiter
 from jobboard.events import EventKind, JobEvent
 
 #: The events of what is done to all shards.
@@ -76,12 +77,13 @@ class ShardsBackend(Backend):
         self.capabilities = _joint_capabilities([shard.capabilities for shard in shards])  # type: ignore[misc]
         self.fleet = fleet = Fleet(shards)
         self.loads = loads = Loads(fleet)
-        self._claims = Claims(fleet)
+        self._homes = homes = Homes(fleet)
+        self._claims = Claims(fleet, homes)
         self.jobs = join_jobs(Posting(fleet, loads), self._claims, Jobs(fleet), Reading(fleet))
         self.schedules = Schedules(fleet)
         self.limits = limits = Limits(fleet)
         self.edges, self.steps = Edges(fleet), Steps(fleet)
-        self.entities, self.books = Entities(fleet), Books(fleet)
+        self.entities, self.books = Entities(fleet, homes), Books(fleet)
         self.maintenance = Maintenance(fleet, limits)
 
     # -- connection ------------------------------------------------------------------------------------------------
@@ -110,6 +112,7 @@ class ShardsBackend(Backend):
                 opened.callback(shard.close)
             table.check(self.board, self.fleet.shards)
             opened.pop_all()
+        self.fleet.health.reset()
 
     def close(self) -> None:
         with ExitStack() as closing:
@@ -155,9 +158,7 @@ class ShardsBackend(Backend):
     # -- waiting and events ----------------------------------------------------------------------------------------
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
-        numbers = range(self.fleet.count)
-        waited_on = self.fleet.choose.sample(numbers, min(MAX_WAITED_ON, self.fleet.count))
-        return ShardsWaiter(self.fleet, waited_on, names, self._claims.begin_at)
+        return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         lock = threading.RLock()

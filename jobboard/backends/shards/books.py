@@ -33,7 +33,7 @@ class Books(BookStore):
                 "logbook first with the job that will hold it (post(..., book=book))",
                 path="book",
             )
-        outcome = self._fleet.shards[number].books.save(step)
+        outcome = self._fleet.ask(number, lambda shard: shard.books.save(step))
         if outcome is SaveOutcome.SAVED:
             self._remember(step.uuid, number)
         return outcome
@@ -58,7 +58,7 @@ class Books(BookStore):
         """Look for a book on all shards, the likeliest one first."""
         first = self._known.get(uuid, of_uuid(uuid, self._fleet.count))
         for number in (first, *(other for other in range(self._fleet.count) if other != first)):
-            if self._fleet.shards[number].books.load(uuid, None, 1) is not None:
+            if self._fleet.ask(number, lambda shard: shard.books.load(uuid, None, 1)) is not None:
                 self._remember(uuid, number)
                 return number
         self._known.pop(uuid, None)
@@ -66,12 +66,15 @@ class Books(BookStore):
 
     def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
         first = self._known.get(uuid, of_uuid(uuid, self._fleet.count))
-        part = self._fleet.shards[first].books.load(uuid, cursor, size)
+        part = self._load(first, uuid, cursor, size)
         if part is not None:
             self._remember(uuid, first)
             return part
         number = self._find(uuid)
-        return None if number is None else self._fleet.shards[number].books.load(uuid, cursor, size)
+        return None if number is None else self._load(number, uuid, cursor, size)
+
+    def _load(self, number: int, uuid: str, cursor: str | None, size: int) -> BookPart | None:
+        return self._fleet.ask(number, lambda shard: shard.books.load(uuid, cursor, size))
 
     def page(self, cursor: object | None, size: int) -> BookPage:
         def part(shard: Backend, inner: Any, most: int) -> tuple[list[BookRow], Any]:
@@ -82,4 +85,4 @@ class Books(BookStore):
 
     def destroy(self, uuid: str) -> bool:
         number = self._find(uuid)
-        return number is not None and self._fleet.shards[number].books.destroy(uuid)
+        return number is not None and self._fleet.ask(number, lambda shard: shard.books.destroy(uuid))

@@ -21,16 +21,13 @@ class Edges(EdgeStore):
     def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
         number = self._fleet.locate([child])[0]
         check_parents(self._fleet, parents, number)
-        return self._fleet.shards[number].edges.link(child, parents)
-
-    def _of_graph(self, graph: str) -> Backend:
-        return self._fleet.shards[self._fleet.home(graph)]
+        return self._fleet.ask(number, lambda shard: shard.edges.link(child, parents))
 
     def seal(self, graph: str) -> Verdict:
-        return self._of_graph(graph).edges.seal(graph)
+        return self._fleet.ask(self._fleet.home(graph), lambda shard: shard.edges.seal(graph))
 
     def drop(self, graph: str) -> None:
-        self._of_graph(graph).edges.drop(graph)
+        self._fleet.ask(self._fleet.home(graph), lambda shard: shard.edges.drop(graph))
 
     def resolve(self, parents: Sequence[str]) -> list[str]:
         uuids = [parent.partition(":")[2] if is_graph(parent) else parent for parent in parents]
@@ -44,10 +41,10 @@ class Edges(EdgeStore):
         return left
 
     def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
-        return self._fleet.at(child).edges.parents(child, cursor, size)
+        return self._fleet.ask_of(child, lambda shard: shard.edges.parents(child, cursor, size))
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        return self._fleet.at(parent).edges.children(parent, cursor, size)
+        return self._fleet.ask_of(parent, lambda shard: shard.edges.children(parent, cursor, size))
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
         numbers = self._fleet.locate(parents)

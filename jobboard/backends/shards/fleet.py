@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
-from jobboard.errors import BoardUnavailable, ReplyLost
+from jobboard.backends.shards.health import Health
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
 
 T = TypeVar("T")
 Item = TypeVar("Item")
 
 #: Of how many jobs a client knows that they are not where their uuids say.
 _MAX_MISPLACED = 10_000
+
+#: For how many seconds a shard is waited for that did not answer the last time.
+DOUBTFUL_TIMEOUT = 2.0
 
 #: No job has it; somebody asks whether the store answers.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
@@ -36,6 +43,7 @@ class Fleet:
         self.shards = tuple(shards)
         self.count = len(self.shards)
         self.choose = random.Random()
+        self.health = Health(self.count)
         self._misplaced: OrderedDict[str, int] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -69,6 +77,41 @@ class Fleet:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
+    def ask(self, number: int, send: Callable[[Backend], T]) -> T:
+        """Send a request to one shard; a failure says which one it is.
+
+        One that did not answer the last time gets less time to.
+        """
+        try:
+            with time_limit(DOUBTFUL_TIMEOUT if self.health.is_doubtful(number) else math.inf):
+                answer = send(self.shards[number])
+        except (RequestRefused, TransactionUndone):
+            # It answers.
+            raise
+        except BoardUnavailable as error:
+            self.health.failed(number)
+            raise _named(error, number) from error
+        self.health.answered(number)
+        return answer
+
+    def ask_able(self, numbers: Iterable[int], send: Callable[[Backend], T]) -> Iterator[tuple[int, T]]:
+        """Yield the answers of these shards, without those that don't answer.
+
+        :raises BoardUnavailable: none does.
+        """
+        failures: list[BoardUnavailable] = []
+        answered = False
+        for number in numbers:
+            try:
+                answer = self.ask(number, send)
+            except BoardUnavailable as error:
+                failures.append(error)
+                continue
+            answered = True
+            yield number, answer
+        if failures and not answered:
+            raise failures[0]
+
     def everywhere(self, send: Callable[[Backend], T], *, changes: bool = False) -> list[T]:
         """Return the answers of all shards.
 
@@ -95,7 +138,7 @@ class Fleet:
         failures: list[BoardUnavailable] = []
         for number, group in groups.items():
             try:
-                found = send(self.shards[number], [items[at] for at in group])
+                found = self.ask(number, lambda shard, group=group: send(shard, [items[at] for at in group]))  # type: ignore[misc]
             except BoardUnavailable as error:
                 failures.append(error)
                 continue
@@ -106,19 +149,22 @@ class Fleet:
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         """Return jobs; what is not at home is looked for on all other shards, in one request to each."""
+        if list(uuids) == [_NO_UUID]:
+            # Whoever asks this wants to know whether anybody answers.
+            return next(self.ask_able(self.health.able(), lambda shard: shard.jobs.read(uuids)))[1]
         numbers = [self.home(uuid) for uuid in uuids]
         rows = self.split(numbers, uuids, lambda shard, some: shard.jobs.read(some))
         missing = {uuid: number for uuid, number, row in zip(uuids, numbers, rows, strict=True) if row is None}
-        missing.pop(_NO_UUID, None)
         found = self._search(missing) if missing else {}
         return [found.get(uuid) if row is None else row for uuid, row in zip(uuids, rows, strict=True)]
 
     def _search(self, homes: dict[str, int]) -> dict[str, JobRow]:
         """Look for jobs everywhere but at home."""
         found: dict[str, JobRow] = {}
-        for number, shard in enumerate(self.shards):
+        for number in range(self.count):
             wanted = [uuid for uuid, home in homes.items() if home != number and uuid not in found]
-            for row in shard.jobs.read(wanted) if wanted else ():
+            rows = self.ask(number, lambda shard, wanted=wanted: shard.jobs.read(wanted)) if wanted else []  # type: ignore[misc]
+            for row in rows:
                 if row is not None:
                     found[row.uuid] = row
                     self.remember(row.uuid, number)
@@ -130,14 +176,17 @@ class Fleet:
         uuid_of: Callable[[Item], str],
         send: Callable[[Backend, list[Item]], Sequence[T]],
         is_absent: Callable[[T], bool] = lambda answer: answer in _ABSENT,
+        *,
+        repeats_are_alike: bool = False,
     ) -> list[T]:
         """Send each item to the shard of its job; what is not there goes to where a search finds it.
 
         :param is_absent: whether an answer may mean that the shard does not have the job.
+        :param repeats_are_alike: whether a repeat gets the same answer, also from a shard that has made the change.
         """
         uuids = [uuid_of(item) for item in items]
         numbers = [self.home(uuid) for uuid in uuids]
-        answers = self.split(numbers, items, send, changes=True)
+        answers = self.split(numbers, items, send, changes=not repeats_are_alike)
         absent = [at for at, answer in enumerate(answers) if is_absent(answer)]
         if absent:
             with after_a_change(lambda: len(absent) < len(items)):
@@ -150,9 +199,16 @@ class Fleet:
                 answers[at] = answer
         return answers
 
-    def at(self, uuid: str) -> Backend:
-        """Return the shard of a job that the caller has seen, or that is searched for."""
-        return self.shards[self.locate([uuid])[0]]
+    def ask_of(self, uuid: str, send: Callable[[Backend], T]) -> T:
+        """Send a request to the shard of a job."""
+        return self.ask(self.locate([uuid])[0], send)
+
+
+def _named(error: BoardUnavailable, number: int) -> BoardUnavailable:
+    """Return a failure that says which shard it is of."""
+    own = copy.copy(error)
+    own.args = (f"shard {number}: {error}",)
+    return own
 
 
 def _failure_of(failures: Sequence[BoardUnavailable], changed: bool) -> BoardUnavailable:
@@ -177,8 +233,9 @@ def chain_pages(
     """
     number, inner = (0, None) if cursor is None else cursor
     found: list[T] = []
-    for shard in fleet.shards[number:]:
-        rows, inner = read(shard, inner, size - len(found))
+    for each in range(number, fleet.count):
+        most, place = size - len(found), inner
+        rows, inner = fleet.ask(each, lambda shard, most=most, place=place: read(shard, place, most))  # type: ignore[misc]
         found += rows
         if inner is not None:
             break

@@ -48,7 +48,10 @@ class Jobs:
         return self._of_uuid(uuid, lambda shard: shard.jobs.claim(uuid, claim))
 
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:
-        return self._fleet.change(renewals, _uuid_of_fence, lambda shard, some: shard.jobs.extend(some))
+        # A repeat only moves the ends on, so nobody need know which shard has not answered.
+        return self._fleet.change(
+            renewals, _uuid_of_fence, lambda shard, some: shard.jobs.extend(some), repeats_are_alike=True
+        )
 
     def checkpoint(self, fence: Fence, state: bytes) -> ClaimAnswer:
         return self._of_uuid(fence.uuid, lambda shard: shard.jobs.checkpoint(fence, state))

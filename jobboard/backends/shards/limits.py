@@ -140,7 +140,8 @@ class Limits(LimitStore):
         return sorted(rows, key=lambda row: (-row.blocked, row.lane))[:count]
 
     def lane(self, lane: str, count: int) -> LaneDetail:
-        return self._fleet.shards[of_lane(lane, self._fleet.count)].limits.lane(lane, count)
+        number = of_lane(lane, self._fleet.count)
+        return self._fleet.ask(number, lambda shard: shard.limits.lane(lane, count))
 
 
 def _version_on(shard: Backend, row: LimitRow) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import msgpack
 
 from jobboard.backends.base import Backend
 from jobboard.backends.shards.fleet import Fleet
+from jobboard.errors import BoardUnavailable
 
 Row = TypeVar("Row")
 
@@ -22,8 +23,8 @@ Place = tuple[Any, ...]
 class _Part(Generic[Row]):
     """The pages of one shard: what was read of them and not returned yet, the next one last, and where that begins."""
 
-    def __init__(self, shard: Backend, cursor: Any, is_over: bool) -> None:
-        self._shard = shard
+    def __init__(self, number: int, cursor: Any, is_over: bool) -> None:
+        self.number = number
         self.cursor, self.is_over = cursor, is_over
         self.rows: list[tuple[Place, Row]] = []
         self._following: Any = None
@@ -33,11 +34,10 @@ class _Part(Generic[Row]):
         """Whether another page must be read before it is known what comes next."""
         return not self.rows and not self.is_over
 
-    def read(self, read: Read[Row], size: int, place_of: Callable[[Row], Place], last: Place | None) -> None:
-        """Read the next page; what the pages before it had is left out."""
-        rows, self._following = read(self._shard, self.cursor, size)
-        placed = [(place_of(row), row) for row in rows]
-        self.rows = [each for each in placed if last is None or each[0] > last][::-1]
+    def put(self, rows: Iterable[tuple[Place, Row]], following: Any, last: Place | None) -> None:
+        """Take the page that was read; what the pages before it had is left out."""
+        self.rows = [each for each in rows if last is None or each[0] > last][::-1]
+        self._following = following
         self._go_on_if_empty()
 
     def take(self) -> tuple[Place, Row]:
@@ -52,7 +52,13 @@ class _Part(Generic[Row]):
 
 
 def merged_page(
-    fleet: Fleet, cursor: object | None, size: int, read: Read[Row], place_of: Callable[[Row], Place]
+    fleet: Fleet,
+    cursor: object | None,
+    size: int,
+    read: Read[Row],
+    place_of: Callable[[Row], Place],
+    *,
+    of_those_that_answer: bool = False,
 ) -> tuple[list[Row], bytes | None]:
     """Return the next rows, and where the next page begins; None is the end.
 
@@ -61,28 +67,39 @@ def merged_page(
 
     :param cursor: packed, since consoles carry it from page to page as a text.
     :param place_of: says where a row stands; pages of shards come in this order.
+    :param of_those_that_answer: whether to leave out a shard that does not, unless none does.
     :raises TypeError: that is no cursor of this board.
     """
-    last, parts = (None, _first_parts(fleet)) if cursor is None else _unpack(fleet, cursor)
+    last, parts = (None, _first_parts(fleet, of_those_that_answer)) if cursor is None else _unpack(fleet, cursor)
     found: list[Row] = []
+    failures: list[BoardUnavailable] = []
     # Each turn reads a page, or takes a row.
     for _ in range(size + 2 * fleet.count):
         if len(found) == size:
             break
         short = next((part for part in parts if part.is_short), None)
-        if short is not None:
-            short.read(read, size, place_of, last)
+        if short is None:
+            able = [part for part in parts if part.rows]
+            if not able:
+                break
+            last, row = min(able, key=lambda part: part.rows[-1][0]).take()
+            found.append(row)
             continue
-        able = [part for part in parts if part.rows]
-        if not able:
-            return found, None
-        last, row = min(able, key=lambda part: part.rows[-1][0]).take()
-        found.append(row)
+        try:
+            rows, following = fleet.ask(short.number, lambda shard, part=short: read(shard, part.cursor, size))  # type: ignore[misc]
+        except BoardUnavailable as error:
+            failures.append(error)
+            if not of_those_that_answer or len(failures) == fleet.count:
+                raise
+            short.is_over = True
+            continue
+        short.put([(place_of(row), row) for row in rows], following, last)
     return found, None if all(part.is_over for part in parts) else _pack(last, parts)
 
 
-def _first_parts(fleet: Fleet) -> list[_Part[Any]]:
-    return [_Part(shard, None, False) for shard in fleet.shards]
+def _first_parts(fleet: Fleet, of_those_that_answer: bool) -> list[_Part[Any]]:
+    able = fleet.health.able() if of_those_that_answer else range(fleet.count)
+    return [_Part(number, None, number not in able) for number in range(fleet.count)]
 
 
 def _pack(last: Place | None, parts: list[_Part[Any]]) -> bytes:
@@ -94,8 +111,8 @@ def _unpack(fleet: Fleet, cursor: object) -> tuple[Place | None, list[_Part[Any]
     try:
         last, parts = msgpack.unpackb(cursor, use_list=False)
         found = [
-            _Part[Any](shard, _cursor_of(inner), is_over)
-            for shard, (inner, is_over) in zip(fleet.shards, parts, strict=True)
+            _Part[Any](number, _cursor_of(inner), is_over)
+            for number, (inner, is_over) in zip(range(fleet.count), parts, strict=True)
         ]
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise TypeError(f"not a cursor of this backend: {error}") from None

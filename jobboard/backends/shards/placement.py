@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -49,9 +49,19 @@ def rendezvous(text: str, count: int) -> int:
     return max(range(count), key=lambda number: _hash(text, number))
 
 
-def preferred(text: str, count: int) -> list[int]:
-    """Return all shards, the rendezvous first; each text has an order of its own."""
-    return sorted(range(count), key=lambda number: _hash(text, number), reverse=True)
+def homes(who: str, everybody: Collection[str], count: int) -> list[int]:
+    """Return all shards, those first where this participant comes before more of the others.
+
+    So with as many participants as shards nearly every shard is among the first few of somebody.
+
+    :param everybody: the names of all who share the work.
+    """
+
+    def rank(number: int) -> tuple[int, bytes]:
+        own = _hash(who, number)
+        return sum(_hash(other, number) > own for other in everybody), own
+
+    return sorted(range(count), key=rank)
 
 
 def _hash(text: str, number: int) -> bytes:

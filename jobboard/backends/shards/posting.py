@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from jobboard.backends import follow_ups
@@ -9,7 +10,7 @@ from jobboard.backends.rows import NewJob, Posted
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.loads import Loads
-from jobboard.errors import BoardUnavailable, InvalidPosting
+from jobboard.errors import InvalidPosting
 
 _ADVICE = "give all of them one lane"
 
@@ -22,15 +23,8 @@ class Posting:
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         numbers = self._places(rows)
-        try:
-            answers = self._fleet.split(numbers, rows, lambda shard, some: shard.jobs.post(some), changes=True)
-        except BoardUnavailable:
-            for number in set(numbers):
-                # Which of several it was does not matter for a few seconds.
-                self._loads.failed(number)
-            raise
-        for number in set(numbers):
-            self._loads.posted(number, numbers.count(number))
+        answers = self._fleet.split(numbers, rows, lambda shard, some: shard.jobs.post(some), changes=True)
+        self._loads.posted(Counter(numbers))
         for new, number, answer in zip(rows, numbers, answers, strict=True):
             self._fleet.remember(new.uuid, number)
             self._fleet.remember(answer.row.uuid, number)

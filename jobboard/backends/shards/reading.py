@@ -26,13 +26,13 @@ class Reading:
         return self._fleet.read(uuids)
 
     def history(self, uuid: str) -> list[HistoryEntry]:
-        return self._fleet.at(uuid).jobs.history(uuid)
+        return self._fleet.ask_of(uuid, lambda shard: shard.jobs.history(uuid))
 
     def find(self, name: str, key: str) -> JobRow | None:
         first = of_key(name, key, self._fleet.count)
         # A job of a lane is where its lane is.
         for number in (first, *(other for other in range(self._fleet.count) if other != first)):
-            row = self._fleet.shards[number].jobs.find(name, key)
+            row = self._fleet.ask(number, lambda shard: shard.jobs.find(name, key))
             if row is not None:
                 self._fleet.remember(row.uuid, number)
                 return row
@@ -44,14 +44,19 @@ class Reading:
         return self._page(cursor, size, lambda shard, inner, most: shard.jobs.page(states, names, inner, most))
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
-        return self._page(cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most))
+        """Return a page of those shards that answer, as claims do."""
+        return self._page(
+            cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most), of_those_that_answer=True
+        )
 
-    def _page(self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page]) -> Page:
+    def _page(
+        self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page], **options: bool
+    ) -> Page:
         def read_part(shard: Backend, inner: Any, most: int) -> tuple[list[JobRow], Any]:
             page = read(shard, inner, most)
             return page.rows, page.cursor
 
-        return Page(*merged_page(self._fleet, cursor, size, read_part, claim_order))
+        return Page(*merged_page(self._fleet, cursor, size, read_part, claim_order, **options))
 
     def stats(self) -> BoardStats:
         return sum_of(self._fleet.everywhere(lambda shard: shard.jobs.stats()))

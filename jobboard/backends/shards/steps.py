@@ -18,7 +18,7 @@ class Steps(StepStore):
         return self._fleet.change([fence.uuid], str, lambda shard, _: [shard.steps.save(fence, step)])[0]
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
-        return self._fleet.at(uuid).steps.load(uuid, first, size)
+        return self._fleet.ask_of(uuid, lambda shard: shard.steps.load(uuid, first, size))
 
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
         return self._fleet.change(
@@ -29,4 +29,4 @@ class Steps(StepStore):
         )[0]
 
     def signals(self, uuid: str) -> list[SignalRow]:
-        return self._fleet.at(uuid).steps.signals(uuid)
+        return self._fleet.ask_of(uuid, lambda shard: shard.steps.signals(uuid))
