@@ -78,9 +78,6 @@ def test_an_idle_conductor_on_64_shards_asks_twice_a_second_at_most(server: Redi
             before, began = _scripts_run(client), time.monotonic()
             time.sleep(10.0)
             assert _scripts_run(client) - before <= 2 * (time.monotonic() - began)
-            posted = {board.post("resize", key=str(number)).uuid for number in range(3)}
-            eventually(lambda: board.stats().unclaimed == board.stats().claimed == 0, within=90)
-            assert len(posted) == 3
         finally:
             conductor.stop()
 

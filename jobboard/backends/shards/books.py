@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 from jobboard.backends.base import Backend
@@ -22,7 +21,7 @@ class Books(BookStore):
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._known: OrderedDict[str, int] = OrderedDict()
+        self._known: dict[str, int] = {}
 
     def save(self, step: BookSave) -> SaveOutcome:
         claimed = None if step.fence is None else self._fleet.locate([step.fence.uuid])[0]
@@ -50,9 +49,9 @@ class Books(BookStore):
         return of_uuid(step.uuid, self._fleet.count) if step.beside is None else self._fleet.home(step.beside)
 
     def _remember(self, uuid: str, number: int) -> None:
+        if len(self._known) >= _MAX_KNOWN:
+            self._known = {}
         self._known[uuid] = number
-        if len(self._known) > _MAX_KNOWN:
-            self._known.popitem(last=False)
 
     def _find(self, uuid: str) -> int | None:
         """Look for a book on all shards, the likeliest one first."""

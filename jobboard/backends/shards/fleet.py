@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import random
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -44,8 +42,7 @@ class Fleet:
         self.count = len(self.shards)
         self.choose = random.Random()
         self.health = Health(self.count)
-        self._misplaced: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._misplaced: dict[str, int] = {}
 
     # -- where -----------------------------------------------------------------------------------------------------
 
@@ -63,10 +60,10 @@ class Fleet:
         """Learn where a job is; only what its uuid does not say is kept."""
         if self.home(uuid) == number:
             return
-        with self._lock:
-            self._misplaced[uuid] = number
-            if len(self._misplaced) > _MAX_MISPLACED:
-                self._misplaced.popitem(last=False)
+        if len(self._misplaced) >= _MAX_MISPLACED:
+            # They are found again. No lock, which a forked child might never get.
+            self._misplaced = {}
+        self._misplaced[uuid] = number
 
     def locate(self, uuids: Sequence[str]) -> list[int]:
         """Return where jobs are; those that only a search finds are searched for, and what is nowhere is at home."""

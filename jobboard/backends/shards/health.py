@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 #: For how many seconds a shard that failed is left alone: the first time, and at most.
@@ -12,35 +11,31 @@ FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
 class Health:
     """What failed is left alone for a while, longer each time; whoever asks it next finds out whether it is back.
 
-    Only what may go elsewhere goes by this. Thread-safe: at worst, two threads ask at once.
+    Only what may go elsewhere goes by this. It has no lock: at worst, two threads ask at once.
     """
 
     def __init__(self, count: int) -> None:
         #: Of each shard that is down, until when it is left alone, and for how long.
         self._down: dict[int, tuple[float, float]] = {}
         self._count = count
-        self._lock = threading.Lock()
 
     def reset(self) -> None:
         """Forget all failures: the board was opened anew."""
-        with self._lock:
-            self._down.clear()
+        self._down.clear()
 
     def failed(self, number: int) -> None:
         """Learn that a shard did not answer."""
         now = time.monotonic()
-        with self._lock:
-            until, pause = self._down.get(number, (now, FIRST_PAUSE / 2))
-            if until <= now:
-                # Failures of one moment count once.
-                pause = min(2 * pause, MAX_PAUSE)
-                self._down[number] = now + pause, pause
+        until, pause = self._down.get(number, (now, FIRST_PAUSE / 2))
+        if until <= now:
+            # Failures of one moment count once.
+            pause = min(2 * pause, MAX_PAUSE)
+            self._down[number] = now + pause, pause
 
     def answered(self, number: int) -> None:
         """Learn that it did."""
         if self._down:
-            with self._lock:
-                self._down.pop(number, None)
+            self._down.pop(number, None)
 
     def is_down(self, number: int) -> bool:
         """Whether a shard is not to be asked now."""
