@@ -30,7 +30,7 @@ class Down:
         assert isinstance(whole, ShardsBackend)
         self.shards = [LossyBackend(shard) for shard in whole.fleet.shards]
         self.backend = ShardsBackend(name, whole.address, shards=self.shards)
-        self.board: JobBoard = harness.adopt(JobBoard(name, self.backend, patience=0.2))
+        self.board: JobBoard = harness.adopt(JobBoard(name, self.backend))
         self.lossy = self.shards[2]
 
     def post_on(self, number: int) -> str:
@@ -119,8 +119,10 @@ def test_claims_of_the_others_are_extended(down: Down) -> None:
     extended = [shard.answered["extend"] for shard in down.shards]
     assert extended[2] == 0
     assert all(extended[number] > 0 for number in (0, 1, 3))
+    asked = down.lossy.calls["consume"]
     errors = down.board.consume_many(jobs, "alice")
     assert sum(error is None for error in errors) == 3
+    assert down.lossy.calls["consume"] - asked == 2, "the ends of the others don't wait for its answer"
     down.go_on()
     assert down.board.consume_many(jobs, "alice").count(None) >= 1
     assert down.board.job_count == 0
