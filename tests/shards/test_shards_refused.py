@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from helpers.sharded import MemoryShardsHarness
 
-from jobboard import InvalidPosting, JobBoard, LogBook, Posting
-from jobboard.errors import NotFound
+from jobboard import Every, InvalidPosting, JobBoard, LogBook, Posting, Schedule
+from jobboard.errors import NotFound, NotSupported
 from jobboard.validation import new_uuid
 
 
@@ -65,6 +65,16 @@ def test_a_follow_up_has_no_key_of_another_shard(board: JobBoard) -> None:
     board.claim(job, "alice")
     board.consume(job, "alice")
     assert board.find("resize", "0").lane == "order:7"
+
+
+def test_a_schedule_has_no_lane(board: JobBoard) -> None:
+    """Its jobs are on its own shard, where the limits of the lane say nothing."""
+    plain = board.schedules.add(Schedule("nightly", Every(hours=1), "resize"))
+    with pytest.raises(NotSupported, match="'nightly' can't have a lane on a board of shards"):
+        board.schedules.modify("nightly", lane="tenant:1")
+    with pytest.raises(NotSupported, match="'hourly' can't have a lane"):
+        board.schedules.add(Schedule("hourly", Every(hours=1), "resize", lane="tenant:1"))
+    assert [schedule.id for schedule in board.schedules] == [plain.id]
 
 
 def test_a_limit_of_a_name_is_divided(board: JobBoard) -> None:
