@@ -8,13 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 
-class PartDone(ReplyLost):
-    """A part of a request has taken effect for certain, and another part for certain has not.
-
-    To repeat the whole at once would only find the same; each item by itself gets its answer.
-    """
-
-
 @contextlib.contextmanager
 def after_a_change(was_changed: Callable[[], object] = lambda: True) -> Iterator[None]:
     """Let a failure of the block say that nothing is certain of the call, since a part of it has taken effect.

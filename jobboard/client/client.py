@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from jobboard import telemetry
 from jobboard.backends.base import READS, Backend, Waiter
 from jobboard.backends.edge_rows import SignalRow, StepRow
-from jobboard.backends.errors import PartDone, after_a_change, named
+from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import check_roles
 from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.timelimit import is_time_over, time_limit
@@ -200,9 +200,9 @@ class BackendClient:
         sent = self._recorded(primitive)
         try:
             return sent(*args, **kwargs), False
-        except PartDone:
-            raise
         except ReplyLost as error:
+            if error.is_partial:
+                raise
             return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
 
     def _recorded(self, primitive: Callable[P, T]) -> Callable[P, T]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
-from jobboard.backends.errors import PartDone, after_a_change
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.health import Health
@@ -126,7 +126,7 @@ class Fleet:
     ) -> list[T]:
         """Send each item to its shard, one request for each shard, and return the answers in the order of the items.
 
-        :raises PartDone: a shard has failed, and others may have changed something.
+        :raises ReplyLost: a shard has failed, and others may have changed something.
         """
         groups: dict[int, list[int]] = {}
         for at, number in enumerate(numbers):
@@ -215,8 +215,8 @@ def _failure_of(failures: Sequence[BoardUnavailable], changed: bool) -> BoardUna
         return lost
     if not changed:
         return failures[0]
-    error = PartDone(f"a part of this took effect, and a part did not: {failures[0]}")
-    error.__cause__ = failures[0]
+    error = ReplyLost(f"a part of this took effect, and a part did not: {failures[0]}")
+    error.is_partial, error.__cause__ = True, failures[0]
     return error
 
 
