@@ -114,13 +114,15 @@ def _read(path: Path) -> Configuration:
         raise ValueError(f"{path} is no TOML: {error}") from None
     _check_keys(path, "", content, _TOP)
     defaults = _table(path, "defaults", content.get("defaults", {}))
-    if {"uri", "name"} & set(defaults):
-        raise ValueError(f"{path}: uri and name belong to a board, not to defaults")
+    if {"uri", "uris", "name"} & set(defaults):
+        raise ValueError(f"{path}: uri, uris and name belong to a board, not to defaults")
     boards = {
         name: {**defaults, **_table(path, f"boards.{name}", board)}
         for name, board in _table(path, "boards", content.get("boards", {})).items()
     }
     for name, board in boards.items():
+        if "uri" not in board and board.get("uris"):
+            board["uri"] = "shards://"
         for key in _OWN:
             if not isinstance(board.get(key, ""), str) or (key == "uri" and not board.get(key)):
                 raise ValueError(f"{path}: boards.{name}.{key} must be a text")
@@ -157,6 +159,8 @@ def _table(path: Path, what: str, value: object) -> dict[str, Any]:
 
 def _with_variables(where: str, value: Any) -> Any:
     """Put the environment's values in for ``${NAME}``; ``$$`` is a dollar sign."""
+    if isinstance(value, list):
+        return [_with_variables(where, each) for each in value]
     if not isinstance(value, str):
         return value
 

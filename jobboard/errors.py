@@ -91,7 +91,11 @@ class ReplyLost(BoardUnavailable):
 
     Backends raise it, and the board sends the same request again under the same ids. It reaches a user only when
     the board's patience is over, and then says that the outcome is unknown.
+
+    :ivar is_partial: a part took effect for certain, and a part did not, so that a repeat would only find the same.
     """
+
+    is_partial = False
 
 
 class RequestRefused(BoardUnavailable):

@@ -6,30 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from jobboard.backends.address import Address
-from jobboard.backends.base import Backend
+from jobboard.backends.loading import load_backend, make_backend, sort_options, without_driver
 from jobboard.backends.options import truth
 from jobboard.board import JobBoard
 from jobboard.converter import check_converter
-from jobboard.errors import UnknownBackend
-from jobboard.plugins import load_plugin, names_by_module
 from jobboard.validation import check_text, option_in_seconds
-
-_NAMESPACE = "jobboard.backends"
 
 #: A backend's name. Whatever else there is may be a mistyped URI with a password, which no message may repeat.
 _NAME = re.compile(r"[a-z][a-z0-9+._-]*", re.ASCII | re.IGNORECASE)
-
-#: The drivers that a URI of SQLAlchemy's may name; the board has a driver of its own, whichever that is.
-_SQLALCHEMY_DRIVERS: Mapping[str, frozenset[str]] = {
-    "mariadb": frozenset({"aiomysql", "asyncmy", "mariadbconnector", "mysqlconnector", "mysqldb", "pymysql"}),
-    "mysql": frozenset({"aiomysql", "asyncmy", "mysqlconnector", "mysqldb", "pymysql"}),
-    "postgresql": frozenset({"asyncpg", "pg8000", "psycopg", "psycopg2", "psycopg2cffi", "psycopg_async"}),
-    "sqlite": frozenset({"aiosqlite", "pysqlite"}),
-}
 
 #: The options of every board, with what makes their values of text.
 _BOARD_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -67,10 +54,10 @@ def fetch(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> JobBoard:
     """
     check_text("a board's name", name)
     address, given = _address_of(conf)
-    address = replace(address, scheme=_without_driver(address.scheme))
-    kind = _load(address.scheme)
-    options, board_options = _sort_options(kind, {**address.query, **given, **kwargs})
-    return JobBoard(name, kind(name, address, **options), **board_options)
+    address = replace(address, scheme=without_driver(address.scheme))
+    kind = load_backend(address.scheme)
+    options, board_options = sort_options(kind, {**address.query, **given, **kwargs}, _BOARD_OPTIONS)
+    return JobBoard(name, make_backend(kind, name, address, options), **board_options)
 
 
 @contextmanager
@@ -85,46 +72,8 @@ def backend(name: str, conf: str | Mapping[str, Any], **kwargs: Any) -> Iterator
 
 def options_of(uri: str) -> set[str]:
     """Return the options that a board at this URI can have."""
-    kind = _load(_without_driver(uri.partition(":")[0]))
+    kind = load_backend(without_driver(uri.partition(":")[0]))
     return {*kind.options, *_BOARD_OPTIONS}
-
-
-def _without_driver(scheme: str) -> str:
-    store, _, driver = scheme.partition("+")
-    return store if driver in _SQLALCHEMY_DRIVERS.get(store, ()) else scheme
-
-
-def _load(scheme: str) -> type[Backend]:
-    try:
-        found = load_plugin(_NAMESPACE, scheme, names_by_module)
-    except LookupError as error:
-        raise UnknownBackend(f"backend {error}; a URI is such as sqlite:///jobs.db") from None
-    if not (isinstance(found, type) and issubclass(found, Backend)):
-        raise UnknownBackend(f"the entry point {scheme!r} is no Backend")
-    return found
-
-
-def _sort_options(kind: type[Backend], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separate the backend's options from the board's, and convert values given as text."""
-    backend_options: dict[str, Any] = {}
-    board_options: dict[str, Any] = {}
-    for option, value in given.items():
-        if option in kind.options:
-            backend_options[option] = _convert(option, kind.options[option], value)
-        elif option in _BOARD_OPTIONS:
-            board_options[option] = _convert(option, _BOARD_OPTIONS[option], value)
-        else:
-            known = sorted({*kind.options, *_BOARD_OPTIONS})
-            near = "".join(f"; did you mean {close}?" for close in get_close_matches(option, known, n=1))
-            raise ValueError(f"unknown option {option!r} for {kind.scheme}{near}; there are {', '.join(known)}")
-    return backend_options, board_options
-
-
-def _convert(option: str, converter: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return converter(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"option {option}: {error}") from None
 
 
 def _address_of(conf: str | Mapping[str, Any]) -> tuple[Address, dict[str, Any]]:

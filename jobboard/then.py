@@ -39,6 +39,16 @@ def check_postings(postings: Iterable[Posting]) -> list[Posting]:
     return batch
 
 
+def first_named(postings: Iterable[Posting]) -> str | None:
+    """Return the first job on the board that postings name by ``after`` or ``before``; iterators are left alone."""
+    lists = (jobs for posting in postings for jobs in (posting.after, posting.before))
+    named = (job for jobs in lists if isinstance(jobs, (list, tuple, set, frozenset)) for job in jobs)
+    found = next((job for job in named if not isinstance(job, Posting)), None)
+    if found is None:
+        return None
+    return found.uuid if isinstance(found, JobHandle) else check_uuid(found)
+
+
 def uuids_by_posting(postings: Iterable[Posting], uuids: Iterable[str]) -> dict[int, list[str]]:
     """Return the uuids of each posting's jobs, by its identity: the same one may stand there several times."""
     found = defaultdict[int, list[str]](list)

@@ -105,7 +105,7 @@ def test_the_command_line_takes_a_name(
         ("[boards.a]\nuri = 3", "boards.a.uri must be a text"),
         ("[boards.a]\nuri = 'memory'\nname = 3", "boards.a.name must be a text"),
         ("default = 'b'\n[boards.a]\nuri = 'memory'", "default names no board: 'b'"),
-        ("[defaults]\nuri = 'memory'", "uri and name belong to a board"),
+        ("[defaults]\nuri = 'memory'", "uri, uris and name belong to a board"),
         ("[boards.a]\nuri = 'redsi://x'", "did you mean redis"),
         ("[boards.a]\nuri = 'memory://${{NONE}}'", "a.uri: there is no NONE in the environment"),
         ("[boards", "is no TOML"),
@@ -115,6 +115,19 @@ def test_a_wrong_file_says_where_it_is_wrong(write: Write, text: str, fault: str
     write(text)
     with pytest.raises(Exception, match=fault):
         connect("a")
+
+
+def test_a_board_may_be_spread_over_several_stores(write: Write) -> None:
+    write("""[boards.orders]\nuris = ["sqlite:///{folder}/a.db", "sqlite:///{folder}/${{STORE}}.db"]""")
+    with connect() as board:
+        board.post("resize")
+        assert (board.store, board.name, board.job_count) == ("shards", "orders", 1)
+    path = write("""[boards.orders]\nuris = []""")
+    with pytest.raises(ValueError, match=r"boards\.orders\.uri must be a text"):
+        connect(config=path)
+    path = write("""[boards.orders]\nuri = "memory://"\nuris = ["memory://a"]""")
+    with pytest.raises(ValueError, match=r"unknown key boards\.orders\.uris"):
+        connect(config=path)
 
 
 def test_one_board_is_the_default_and_of_several_one_must_be_named(write: Write) -> None:

@@ -97,6 +97,10 @@ LOOPS = {
         "subscriptions.py: while self._listeners": "each turn takes one out",
         "subscriptions.py: while self._waiters": "each turn takes one out",
     },
+    "shards": {
+        "waiter.py: while self._waiters": "each turn takes one out",
+        "waiter.py: while (left := (deadline - time.monotonic())) > 0": "a deadline, or the wait's own time",
+    },
     "zookeeper": {
         "books.py: while bucket < len(layout.book_buckets)": "each turn passes some buckets",
         "change_log.py: while self._next < head": "each turn passes some changes, or is the last",

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 _ADVICE = "; in a user's name, a password or a path write %2F for /, %3A for :, %3F for ?, %23 for #, %40 for @"
 
 
+#: The options that can stand several times.
+LISTED = ("uri",)
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A board's URI in parts; ``hosts`` keeps every ``host:port`` of a list, and a missing port is None."""
+    """A board's URI in parts; ``hosts`` keeps every ``host:port`` of a list, and a missing port is None.
+
+    ``query``: the options; what can stand there several times (:data:`LISTED`) is a list.
+    """
 
     scheme: str
     hosts: tuple[tuple[str, int | None], ...] = ()
     path: str = ""
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
-    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, uri: str) -> Address:
@@ -66,9 +74,13 @@ def _parse_host(place: str) -> tuple[str, int | None]:
     return host.strip("[]"), int(port)
 
 
-def _parse_query(query: str) -> dict[str, str]:
+def _parse_query(query: str) -> dict[str, Any]:
     pairs = parse_qsl(query, keep_blank_values=True)
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    found: dict[str, Any] = {name: value for name, value in pairs if name not in LISTED}
+    if len(found) < sum(name not in LISTED for name, _ in pairs):
         raise ValueError("an option stands twice in the URI's query")
+    for name in LISTED:
+        values = [value for each, value in pairs if each == name]
+        if values:
+            found[name] = values
     return found

@@ -32,6 +32,7 @@ from jobboard.backends.rows import JobRow
 from jobboard.backends.step_store import NoSteps, StepStore
 from jobboard.errors import NotSupported
 from jobboard.events import EventKind, JobEvent
+from jobboard.validation import new_uuid
 
 #: For how long a store remembers a job that was consumed or cancelled, in seconds beyond its retention, so that a
 #: repeated request finds what the first one did. Readers don't see such a job.
@@ -54,6 +55,8 @@ class Capabilities:
     ``ties``: whether it keeps what jobs have to do with each other, and limits; else a job can have no lane.
     ``edges``: whether it keeps edges, steps and signals, and moments such as ``start_by``.
     ``largest_graph``: how many jobs and edges one step posts at most; larger graphs go in parts.
+    ``sharded``: whether it spreads the board over shards: order, the atomicity of a batch, what a job can wait for, and
+    what a step can post hold for each shard (:doc:`/inside/shards`).
     """
 
     processes: bool
@@ -66,6 +69,7 @@ class Capabilities:
     ties: bool = False
     edges: bool = False
     largest_graph: int = 50
+    sharded: bool = False
 
 
 class Waiter(abc.ABC):
@@ -254,6 +258,16 @@ class Backend(abc.ABC):
         What its kind says, without a request, where no request can tell.
         """
         return Persistence(self.capabilities.durable)
+
+    def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:
+        """Return the uuid of a job that is about to be posted; no request. A repeat of the post has the same.
+
+        A store that spreads a board tells by it where the job is.
+
+        :param name: the job's; likewise ``key`` and ``lane``.
+        :param beside: a job that it must be beside: one that it waits for, or that ends in the same step.
+        """
+        return new_uuid()
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

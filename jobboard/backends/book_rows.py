@@ -14,7 +14,8 @@ class BookSave:
     """One step of a book from one stored version to the next; the client that saves it makes ``version`` anew.
 
     ``after``: the stored version that it steps on from; None: there must be no book of this uuid. ``entries`` are those
-    that change: name -> bytes, None for one to remove. ``fence``: only if that claim holds.
+    that change: name -> bytes, None for one to remove. ``fence``: only if that claim holds. ``beside``: a new book is
+    to be where this job is; it need not be there yet.
     """
 
     uuid: str
@@ -23,6 +24,7 @@ class BookSave:
     body: bytes = field(repr=False)
     entries: Mapping[str, bytes | None] = field(default_factory=dict, repr=False)
     fence: Fence | None = None
+    beside: str | None = None
 
 
 class SaveOutcome(enum.Enum):

@@ -71,7 +71,7 @@ class Books:
         written = {entry.name: entry.data for entry in changed} | dict.fromkeys(removed)
         version = str(uuids.uuid4())
         head = pack_head(book, owner, time.time())
-        step = BookSave(book.uuid, version, book.version, head, written, fence)
+        step = BookSave(book.uuid, version, book.version, head, written, fence, owner if job is None else job)
         outcome = self._client.call(backend.books.save, step)
         if outcome is SaveOutcome.LOST and fence is not None:
             raise self._lost(book, fence)

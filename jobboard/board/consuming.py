@@ -225,7 +225,7 @@ class Consuming:
         fence = self._fence(job, who, token)
         data = None if result is None else self._client.encode("result", result)
         backend = self._client.within(connection)
-        following = self._postings.following(post, backend)
+        following = self._postings.following(post, backend, fence.uuid)
         end = following.of(Consumption(fence, data, self._client.retention))
         self._ending(who, [fence])
         verdict, repeated = yield ItemRequest(following.primitive, end, fence.uuid, 0 if data is None else len(data))

@@ -30,7 +30,7 @@ def trash_with(
     :raises ClaimLost: the claim does not hold.
     """
     fence = board._fence_of(job, who, None)
-    following = board._postings.following(posts, board._backend)
+    following = board._postings.following(posts, board._backend, job.uuid)
     end = Trashing(job.uuid, fence, reason, error, by=who, posts=following.posts)
     board._ending(who, [fence])
     (answer,), repeated = board._client.call_until_certain(board._backend.jobs.trash, [end])

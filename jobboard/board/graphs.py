@@ -11,18 +11,17 @@ from jobboard.client.graphs import Graph, copy_of
 from jobboard.errors import InvalidPosting
 from jobboard.job import JobHandle, JobOrUuid, Posting
 from jobboard.then import uuid_of, uuids_by_posting
-from jobboard.validation import new_uuid
 
 #: How many parents a job may have.
 MAX_PARENTS = 10_000
 
 
-def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> Graph:
-    """Return the graph that postings make, whose jobs are ``new_jobs``, in the same order.
+def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob], id: str) -> Graph:
+    """Return the graph of this id that postings make, whose jobs are ``new_jobs``, in the same order.
 
     :raises InvalidPosting: a posting waits for itself, for too many jobs, or for a posting that is not among them.
     """
-    return _GraphPlan(postings, new_jobs).graph()
+    return _GraphPlan(postings, new_jobs).graph(id)
 
 
 class _GraphPlan:
@@ -35,13 +34,13 @@ class _GraphPlan:
         self._parents: dict[str, dict[str, None]] = {new.uuid: {} for new in new_jobs}
         self._before: list[tuple[str, str]] = []
 
-    def graph(self) -> Graph:
+    def graph(self, id: str) -> Graph:
         for key, posting in self._postings.items():
             self._add_edges(posting, self._uuids[key])
         for uuid, parents in self._parents.items():
             if len(parents) > MAX_PARENTS:
                 raise InvalidPosting(f"job {uuid} has {len(parents)} parents; {MAX_PARENTS} are the most", path="after")
-        return Graph(new_uuid(), [self._with_parents(uuid) for uuid in self._sorted()], self._before)
+        return Graph(id, [self._with_parents(uuid) for uuid in self._sorted()], self._before)
 
     def _with_parents(self, uuid: str) -> NewJob:
         new, parents = self._jobs[uuid], self._parents[uuid]

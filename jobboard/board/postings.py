@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from operator import attrgetter
@@ -23,9 +23,9 @@ from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import JobPriority
-from jobboard.then import check_postings
+from jobboard.then import check_postings, first_named
 from jobboard.types import Priority, Seconds
-from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid, new_uuid
+from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid
 
 #: What a posting has to do with other jobs, and with moments: most have nothing.
 _FLOW = ("after", "before", "if_failed", "on_trashed", "on_complete", "key_for", "max_delay", "start_by")
@@ -33,6 +33,9 @@ fields_of = attrgetter(*(field.name for field in fields(Posting) if field.name n
 flow_of = attrgetter(*_FLOW)
 _PLAIN = Posting("")
 NO_FLOW = flow_of(_PLAIN)
+
+#: On a board of shards, so many postings of a batch go to one of them.
+_MAX_TOGETHER = 256
 
 
 class Postings:
@@ -54,11 +57,15 @@ class Postings:
         uuid: str | uuids.UUID | None,
         max_attempts: int | None,
         lane: str | None = None,
+        beside: str | None = None,
     ) -> tuple[NewJob, Payload]:
-        """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much."""
+        """Check the fields of a posting; a single post makes no :class:`Posting` of them, which costs as much.
+
+        :param beside: a job that it must be beside, where a board has several places for its jobs.
+        """
         if run_at is not None and delay is not None:
             raise ValueError("give run_at or delay, not both")
-        id = new_uuid() if uuid is None else check_uuid(uuid)
+        id = self._backend.new_uuid(name, key, lane, beside) if uuid is None else check_uuid(uuid)
         if isinstance(book, LogBook) and book.owned:
             _check_owned(book, if_exists, id)
         body, payload = self._payload_of(name, details, book)
@@ -71,6 +78,29 @@ class Postings:
             None if lane is None else self._ties_of(lane),
         )  # fmt: skip
         return new, payload
+
+    def new_jobs(self, batch: Sequence[Posting], beside: str | None = None) -> list[tuple[NewJob, Payload]]:
+        """Check the fields of postings that are posted together, on a board of shards in one place if they can be."""
+        if not self._backend.capabilities.sharded:
+            return [self.new_job(*fields_of(posting)) for posting in batch]
+        return [
+            self.new_job(*(*fields_of(posting), place))
+            for posting, place in zip(batch, self._places(batch, beside), strict=True)
+        ]
+
+    def _places(self, batch: Sequence[Posting], beside: str | None) -> Iterator[str | None]:
+        """Yield what each posting is to be beside: a graph is in one place, what has a lane or a key in its own."""
+        named = first_named(batch) if beside is None else beside
+        is_graph = beside is not None or any(each.after is not None or each.before is not None for each in batch)
+        if is_graph:
+            anchor = next((each for each in batch if each.lane is not None or each.key is not None), batch[0])
+            place = named or self._backend.new_uuid(anchor.name, anchor.key, anchor.lane)
+            yield from (place for _ in batch)
+            return
+        for at, posting in enumerate(batch):
+            if at % _MAX_TOGETHER == 0:
+                place = self._backend.new_uuid(posting.name)
+            yield None if posting.lane is not None or posting.key is not None else place
 
     def with_flow(
         self,
@@ -137,7 +167,9 @@ class Postings:
             raise
         return body, payload
 
-    def graph_of(self, batch: Sequence[Posting], new_jobs: list[tuple[NewJob, Payload]]) -> Graph | None:
+    def graph_of(
+        self, batch: Sequence[Posting], new_jobs: list[tuple[NewJob, Payload]], beside: str | None = None
+    ) -> Graph | None:
         """Give the postings what they have to do with others; return their graph, if they name any jobs."""
         is_graph = False
         for at, posting in enumerate(batch):
@@ -145,18 +177,25 @@ class Postings:
             if flow != NO_FLOW:
                 is_graph = is_graph or posting.after is not None or posting.before is not None
                 new_jobs[at] = self.with_flow(new_jobs[at][0], *flow[2:]), new_jobs[at][1]
-        return graphs.graph_of(batch, [new for new, _ in new_jobs]) if is_graph else None
+        if not is_graph:
+            return None
+        jobs = [new for new, _ in new_jobs]
+        return graphs.graph_of(batch, jobs, self.graph_id(jobs[0].uuid if beside is None else beside))
 
-    def following(self, postings: Iterable[Posting], backend: Backend) -> Following:
-        """Return what the end of a claim posts."""
+    def graph_id(self, beside: str) -> str:
+        """Return the id of a new graph, whose jobs are beside this one."""
+        return self._backend.new_uuid("", beside=beside)
+
+    def following(self, postings: Iterable[Posting], backend: Backend, uuid: str) -> Following:
+        """Return what the end of a job's claim posts."""
         batch = check_postings(postings)
         if not batch:
             return Following(self._client.call, backend)
         for posting in batch:
             if isinstance(posting.book, LogBook) and posting.book.version is None:
                 raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
-        new_jobs = [self.new_job(*fields_of(posting)) for posting in batch]
-        graph = self.graph_of(batch, new_jobs) or Graph(new_uuid(), [new for new, _ in new_jobs])
+        new_jobs = self.new_jobs(batch, uuid)
+        graph = self.graph_of(batch, new_jobs, uuid) or Graph(self.graph_id(uuid), [new for new, _ in new_jobs])
         return Following(self._client.call, backend, graph)
 
 

@@ -16,7 +16,7 @@ from jobboard.board.books import Books, Held
 from jobboard.board.graphs import graph_of
 from jobboard.board.handles import JobHandles
 from jobboard.board.posting_errors import error_of_posting
-from jobboard.board.postings import NO_FLOW, Postings, fields_of
+from jobboard.board.postings import NO_FLOW, Postings
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
@@ -25,7 +25,7 @@ from jobboard.job import Job, JobOrUuid, Posting
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload
 from jobboard.states import LIVE, JobPriority
-from jobboard.then import check_postings
+from jobboard.then import check_postings, first_named
 from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
 from jobboard.validation import check_operator, check_text
 
@@ -107,14 +107,16 @@ class Producing:
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
+        beside = None if after is before is None else first_named([Posting(name, after=after, before=before)])
         new, payload = self._postings.new_job(
-            name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts, lane
+            name, details, book, priority, key, if_exists, run_at, delay, uuid, max_attempts, lane, beside
         )
         flow = (after, before, if_failed, on_trashed, on_complete, key_for, max_delay, start_by)
         graph: Graph | None = None
         if flow != NO_FLOW:
             posting = Posting(name, after=after, before=before)
-            graph = graph_of([posting], [self._postings.with_flow(new, *flow[2:])])
+            graph_id = self._postings.graph_id(beside or new.uuid)
+            graph = graph_of([posting], [self._postings.with_flow(new, *flow[2:])], graph_id)
             new = graph.jobs[0]
         backend = self._backend
         if book is not None or connection is not None:
@@ -138,7 +140,7 @@ class Producing:
         :raises InvalidPosting: jobs wait for each other, or for a posting that is not in the batch.
         """
         batch = check_postings(postings)
-        new_jobs = [self._postings.new_job(*fields_of(posting)) for posting in batch]
+        new_jobs = self._postings.new_jobs(batch)
         graph = self._postings.graph_of(batch, new_jobs)
         self._client.check_open()
         backend = self._client.within(connection)

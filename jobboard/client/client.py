@@ -201,6 +201,8 @@ class BackendClient:
         try:
             return sent(*args, **kwargs), False
         except ReplyLost as error:
+            if error.is_partial:
+                raise
             return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
 
     def _recorded(self, primitive: Callable[P, T]) -> Callable[P, T]:

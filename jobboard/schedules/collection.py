@@ -12,7 +12,7 @@ from typing import Any
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
 from jobboard.client import BackendClient
-from jobboard.errors import AlreadyScheduled, MissingExtra, UnreadableSchedule
+from jobboard.errors import AlreadyScheduled, MissingExtra, NotSupported, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.schedules import pausing
 from jobboard.schedules.firing import Firing
@@ -69,6 +69,13 @@ class Schedules:
     def __repr__(self) -> str:
         return f"<Schedules of board {self._client.name!r}>"
 
+    def _check_lane(self, schedule: Schedule) -> None:
+        if schedule.lane is not None and self._backend.capabilities.sharded:
+            raise NotSupported(
+                f"schedule {schedule.id!r} can't have a lane on a board of shards: it posts on its own shard, and the "
+                "limits of the lane hold on another one; let its job post one with that lane"
+            )
+
     def add(
         self,
         schedule: Schedule,
@@ -89,11 +96,13 @@ class Schedules:
         :raises UnreadableSchedule: with ``"keep"``: it can't be decoded; with ``"replace"``: it is of a newer format.
         :raises ValueError: it would never fire, or more often than the board's option ``least_interval`` allows.
         :raises InvalidPosting: the details can't be stored.
+        :raises NotSupported: it has a lane, on a board of shards: its jobs would be on another shard than the lane's.
         """
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
         mode = IfExists.convert(if_exists)
         check_details(schedule, self._client.largest_details)
+        self._check_lane(schedule)
         check_interval(schedule.trigger, self._client.least_interval)
         fresh = replace(schedule, progress=None)
         first = None if next_run_time is None else check_next_run_time(fresh, next_run_time)
@@ -148,6 +157,7 @@ class Schedules:
             # The board's options judge what is given here, not what another board has stored.
             if "details" in changes:
                 check_details(schedule, self._client.largest_details)
+            self._check_lane(schedule)
             if "trigger" in changes:
                 check_interval(schedule.trigger, self._client.least_interval)
             return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")

@@ -23,12 +23,15 @@ _NEEDS = "needs "
 _PARTIAL_OPTIONS = ("keyword", "markexpr", "deselect", "lf", "stepwise", "maxfail", "collectonly")
 
 
-def count_cases(topic: type) -> int:
-    """Return how many cases a class has, with every set of parameters counted."""
+def count_cases(topic: type, **needs: object) -> int:
+    """Return how many cases a class has, with every set of parameters counted.
+
+    :param needs: only those that need these capabilities.
+    """
     return sum(
         _count_parameters(case)
         for name, case in inspect.getmembers(topic, inspect.isfunction)
-        if name.startswith("test_")
+        if name.startswith("test_") and needs.items() <= getattr(case, "needs", {}).items()
     )
 
 

@@ -141,6 +141,9 @@ class LossyBackend(Backend):
     def refresh(self) -> None:
         self._send("refresh", self.inner.refresh)
 
+    def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:
+        return self.inner.new_uuid(name, key, lane, beside)
+
     def waiter(self, names: frozenset[str] | None) -> Waiter:
         return self._send("waiter", lambda: _WatchedWaiter(self.inner.waiter(names), self))
 

@@ -33,6 +33,8 @@ class Harness(abc.ABC):
 
     def __init__(self) -> None:
         self._boards: list[JobBoard] = []
+        #: On a board of shards: whether each job that can go anywhere is to go to the same shard.
+        self.together = False
 
     @property
     def capabilities(self) -> Capabilities:

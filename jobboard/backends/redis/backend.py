@@ -60,9 +60,12 @@ class RedisBackend(Backend):
         *,
         durability: Durability | str = "none",
         allow_eviction: bool = False,
+        shards: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(board, address)
+        #: Of how many shards the board is, each of which is a board ``NAME/3``; this one only keeps their number then.
+        self._shards = shards
         self.key = key_of(board)
         wanted = Durability.parse(durability)
         timeout = options.setdefault("socket_timeout", SOCKET_TIMEOUT)
@@ -133,7 +136,7 @@ class RedisBackend(Backend):
             self._checks.check_server()
             self.client.load()
             self._checks.check_rights()
-            layout.check(self.client, self.board)
+            layout.check(self.client, self.board, self._shards)
             return True
         except BoardUnavailable as error:
             if time.monotonic() < deadline and (isinstance(error, ReplyLost) or LOADING in str(error)):

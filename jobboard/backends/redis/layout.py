@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from jobboard.backends.findings import Migration
 from jobboard.backends.layout import STORED_LAYOUT, UPGRADING, check_layout, must_upgrade
-from jobboard.backends.redis.boards import layout_key
+from jobboard.backends.redis.boards import exists, layout_key
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
+from jobboard.errors import BoardUnavailable
+
+#: What the key of the layout has instead of a number, behind the number of the board's shards.
+_SHARDS = b" shards"
 
 
-def check(client: RedisClient, board: str) -> None:
-    """Refuse a board of another layout; a new board gets ours."""
-    check_layout(board, client.where, _stored(client) or STORED_LAYOUT)
+def check(client: RedisClient, board: str, shards: int | None = None) -> None:
+    """Refuse a board of another layout, or of another number of shards; a new board gets ours."""
+    wanted = STORED_LAYOUT if shards is None else f"{shards}".encode() + _SHARDS
+    found = _stored(client, wanted) or wanted
+    if found == wanted:
+        return
+    if found.endswith(_SHARDS):
+        number = found.removesuffix(_SHARDS).decode()
+        raise BoardUnavailable(
+            f"board {board!r} on {client.where} has {number} shards; open it with shards={number}, as ?shards={number} "
+            "in its URI"
+        )
+    if shards is None:
+        check_layout(board, client.where, found)
+    elif exists(client, client.key):
+        raise BoardUnavailable(
+            f"board {board!r} on {client.where} has no shards, and can't be divided; open it without shards={shards}, "
+            "or take another name"
+        )
+    else:
+        # It was opened without shards once, and never used.
+        client.send([("SET", layout_key(client.key), wanted)])
 
 
 def upgrade(client: RedisClient, board: str) -> Migration:
@@ -27,7 +50,7 @@ def upgrade(client: RedisClient, board: str) -> Migration:
     return Migration(None if found is None else found.decode(), STORED_LAYOUT.decode())
 
 
-def _stored(client: RedisClient) -> bytes | None:
+def _stored(client: RedisClient, wanted: bytes = STORED_LAYOUT) -> bytes | None:
     """Return the number that a board has; a new one has none, and gets ours."""
-    stored: bytes | None = client.send([("SET", layout_key(client.key), STORED_LAYOUT, "NX", "GET")])[0]
+    stored: bytes | None = client.send([("SET", layout_key(client.key), wanted, "NX", "GET")])[0]
     return stored

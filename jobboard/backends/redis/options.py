@@ -8,11 +8,21 @@ from typing import Any
 
 from jobboard.backends.options import seconds, truth
 
+#: As many have room in a uuid.
+MAX_SHARDS = 1024
+
 
 def database(value: Any) -> int:
     # The value is not repeated: after a mistake in the URI it may be a part of the password.
     if not str(value).isdecimal():
         raise ValueError("a database is a number from 0 on: redis://HOST:PORT/0")
+    return int(value)
+
+
+def shard_count(value: Any) -> int:
+    """Return of how many shards a board is, each with a hash tag of its own."""
+    if not str(value).isdecimal() or not 1 <= int(value) <= MAX_SHARDS:
+        raise ValueError(f"must be a number from 1 to {MAX_SHARDS}; got {value!r}")
     return int(value)
 
 
@@ -78,4 +88,5 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "client_name": str,
     "allow_eviction": truth,
     "durability": Durability.parse,
+    "shards": shard_count,
 }

@@ -73,6 +73,9 @@ from jobboard.testing.contract.waiting import WaitingCases
 #: How many cases the contract has, every set of parameters counted.
 CONTRACT_CASES = 1424
 
+#: How many of them show what a board of shards does not hold for all of its jobs together.
+WHOLE_BOARD_CASES = 74
+
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171
 

@@ -16,7 +16,9 @@ from jobboard.testing.contract.case import (
     LONG,
     Case,
     claim_one,
+    needs,
     numbers_of,
+    per_shard,
     snapshot,
     state_of,
     uuids_of,
@@ -30,6 +32,7 @@ def _requests(capabilities: Capabilities, items: int) -> int:
 
 
 class BatchCases(Case):
+    @per_shard
     def test_a_thousand_are_posted_in_order(self, board: JobBoard, other: JobBoard) -> None:
         jobs = board.post_many([Posting("resize", details={"n": n}) for n in range(1_000)])
         assert numbers_of(jobs) == numbers_of(other.iterjobs()) == list(range(1_000))
@@ -70,6 +73,7 @@ class BatchCases(Case):
                 board.post_many([Posting("resize"), posting, Posting("resize")])
         assert (board.job_count, list(board.iterjobs())) == (0, [])
 
+    @needs(sharded=False)
     def test_a_batch_posted_again_is_posted_once(self, board: JobBoard) -> None:
         postings = [Posting("resize", uuid=uuids.uuid4(), details={"n": n}) for n in range(30)]
         first = board.post_many(postings)
@@ -146,6 +150,7 @@ class BatchCases(Case):
         board.extend_many(claims, "alice", LONG, progress=[None, {"done": 3}])
         assert [other.get(job.uuid).record.progress for job in claims] == [{"done": 1}, {"done": 3}]
 
+    @per_shard
     def test_a_batch_longer_than_the_store_takes_at_once_is_cut(self, harness: Harness) -> None:
         board, backend = harness.lossy_board()
         size = min(2 * harness.capabilities.largest_batch + 1, 2_500)

@@ -28,10 +28,16 @@ def needs(**capabilities: object) -> Callable[[_Case], _Case]:
     """Skip the case on stores whose capabilities are different; the reason begins with ``needs``."""
 
     def mark(case: _Case) -> _Case:
-        case.needs = capabilities  # type: ignore[attr-defined]
+        case.needs = {**getattr(case, "needs", {}), **capabilities}  # type: ignore[attr-defined]
         return case
 
     return mark
+
+
+def per_shard(case: _Case) -> _Case:
+    """Let all jobs of the case go to one shard, on a board of shards: what it shows holds for each of them."""
+    case.per_shard = True  # type: ignore[attr-defined]
+    return case
 
 
 class Case:
@@ -42,6 +48,13 @@ class Case:
         for name, value in getattr(request.function, "needs", {}).items():
             if getattr(harness.capabilities, name) != value:
                 pytest.skip(f"needs {name}={value!r}")
+        # All topics are bases of one class.
+        topic = next(base for base in type(self).__mro__ if request.function.__name__ in vars(base))
+        if getattr(request.function, "per_shard", getattr(topic, "per_shard", False)):
+            harness.together = True
+
+    #: Whether all cases of the topic are :func:`per_shard`.
+    per_shard = False
 
     @pytest.fixture
     def client(self, harness: Harness) -> tuple[JobBoard, LossyBackend]:

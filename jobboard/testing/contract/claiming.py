@@ -11,14 +11,7 @@ from jobboard.errors import ClaimLost, NotFound, UnclaimableJob
 from jobboard.events import EventKind
 from jobboard.job import Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import (
-    LONG,
-    NEVER,
-    Case,
-    claim_one,
-    snapshot,
-    state_of,
-)
+from jobboard.testing.contract.case import LONG, NEVER, Case, claim_one, per_shard, snapshot, state_of
 from jobboard.testing.harness import Harness
 
 
@@ -98,6 +91,7 @@ class ClaimingCases(Case):
         assert board.claim_next("alice") == []
         assert board.claim_next("alice", ["resize"], limit=10, expiry=5) == []
 
+    @per_shard
     def test_claim_next_returns_handles_that_hold_their_claims(self, board: JobBoard, other: JobBoard) -> None:
         posted = [board.post("resize", details={"n": n}) for n in range(3)]
         jobs = board.claim_next("alice", limit=2, expiry=LONG)
@@ -120,6 +114,7 @@ class ClaimingCases(Case):
         assert board.claim_next("alice", limit=50) == posted
         assert board.claim_next("alice", limit=50) == []
 
+    @per_shard
     def test_claim_next_takes_hundreds_at_once(self, board: JobBoard) -> None:
         posted = board.post_many([Posting("resize") for _ in range(350)])
         assert board.claim_next("alice", limit=300, expiry=LONG) == posted[:300]
@@ -146,6 +141,7 @@ class ClaimingCases(Case):
         assert board.claim_next("alice", [], limit=9) == []
         assert board.stats().unclaimed == 1
 
+    @per_shard
     def test_each_job_is_claimed_once_by_clients_that_take_turns(self, board: JobBoard, other: JobBoard) -> None:
         posted = [board.post("resize").uuid for _ in range(12)]
         claimed = [claim_one(client, who).uuid for _ in range(6) for client, who in ((board, "alice"), (other, "bob"))]

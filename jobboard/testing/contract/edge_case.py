@@ -36,6 +36,8 @@ def of_edges(case: Callable[..., None]) -> Callable[..., None]:
 class EdgeCase(Case):
     """The base of the topics about edges."""
 
+    per_shard = True
+
     @pytest.fixture
     def sound_edges(self, board: JobBoard) -> Iterator[None]:
         yield

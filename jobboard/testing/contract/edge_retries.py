@@ -12,7 +12,7 @@ from jobboard.backends.rows import Verdict
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import NotFound
 from jobboard.job import Posting
-from jobboard.testing.contract.case import LONG, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import LONG, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     COMPLETE,
@@ -208,6 +208,7 @@ class EdgeRetryCases(EdgeCase):
 
     @of_edges
     @each_fault
+    @needs(sharded=False)
     def test_what_follows_an_end_is_posted_once(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:

@@ -9,7 +9,7 @@ from jobboard.backends.rows import IfExists, PostOutcome
 from jobboard.board import JobBoard
 from jobboard.errors import UnclaimableJob
 from jobboard.job import Posting
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     CLAIMED,
@@ -55,6 +55,7 @@ class EdgeCases(EdgeCase):
         assert lines_of(other, child, "RESOLVED") == 1
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_that_waits_for_parents_is_live_and_listed_and_never_claimed(self, board: JobBoard) -> None:
         parent = board.post("resize", delay=LONG)
         children = [post_after(board, parent, key=str(number)) for number in range(3)]
@@ -277,6 +278,7 @@ class EdgeCases(EdgeCase):
         assert uuids_of(drain(board)) == uuids_of([parent, child])
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_joins_its_lane_after_its_parents(self, board: JobBoard) -> None:
         limit(board, 1)
         parents = [board.post("resize", priority="low") for _ in range(2)]
@@ -310,6 +312,7 @@ class EdgeCases(EdgeCase):
         assert uuids_of(drain(board, limit=1)) == uuids_of([parent, high, between, low])
 
     @of_edges
+    @needs(sharded=False)
     def test_a_replaced_job_keeps_its_parents(self, board: JobBoard) -> None:
         parents = [board.post("resize", priority="low") for _ in range(2)]
         child = post_after(board, *parents, key="k")

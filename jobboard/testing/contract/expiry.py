@@ -19,6 +19,7 @@ from jobboard.testing.contract.case import (
     claim_one,
     let_a_claim_expire,
     needs,
+    per_shard,
     state_of,
     until_expired,
     uuids_of,
@@ -75,6 +76,7 @@ class ExpiryCases(Case):
         assert other.stats().claimed == 250
 
     @needs(expiry="time")
+    @per_shard
     def test_an_expired_job_of_higher_priority_comes_first_again(self, board: JobBoard) -> None:
         urgent = board.post("resize", priority=JobPriority.HIGH)
         board.claim(urgent, "alice", SHORT)

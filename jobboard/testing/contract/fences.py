@@ -17,6 +17,7 @@ from jobboard.testing.contract.case import (
     Case,
     claim_one,
     needs,
+    per_shard,
     snapshot,
     state_of,
     until_expired,
@@ -229,6 +230,7 @@ class FenceCases(Case):
             assert board.find_owner(job) is None
 
     @needs(expiry="time")
+    @per_shard
     def test_the_late_one_may_not_while_the_next_owner_works(self, board: JobBoard, other: JobBoard) -> None:
         jobs = [board.post("resize") for _ in ENDS]
         tokens = [board.claim(job, "alice", SHORT) for job in jobs]

@@ -18,7 +18,7 @@ from jobboard.scheduler import Scheduler
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers import At, Every, Trigger
 from jobboard.states import JobState
-from jobboard.testing.contract.case import Case, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import Case, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.clockwork import (
     HOUR,
     fire,
@@ -271,6 +271,7 @@ class FiringCases(Case):
         assert next_in is not None
         assert abs(next_in - (due - datetime.now(UTC)).total_seconds()) < 60
 
+    @needs(sharded=False)
     def test_many_due_at_once_are_posted_once_by_fire_time_and_then_by_id(self, board: JobBoard) -> None:
         first = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
         expected = []

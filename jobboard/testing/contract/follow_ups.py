@@ -11,7 +11,17 @@ from jobboard.backends.rows import Fence, PostOutcome, Refused, Ties, Trashing, 
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, JobBoardError, NotFound
 from jobboard.job import Job, Posting
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, numbers_of, snapshot, until_expired, uuids_of
+from jobboard.testing.contract.case import (
+    LONG,
+    SHORT,
+    claim_one,
+    drain,
+    needs,
+    numbers_of,
+    snapshot,
+    until_expired,
+    uuids_of,
+)
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     CLAIMED,
@@ -50,6 +60,7 @@ def trash_with(board: JobBoard, job: Job, *posts: Any, token: int | None = None)
 
 class FollowUpCases(EdgeCase):
     @of_edges
+    @needs(sharded=False)
     def test_an_end_posts_what_follows(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice", LONG)
@@ -120,6 +131,7 @@ class FollowUpCases(EdgeCase):
         assert states_of(board, job) == [COMPLETE]
 
     @of_edges
+    @needs(sharded=False)
     def test_what_follows_keeps_or_replaces_what_has_its_key(self, board: JobBoard) -> None:
         first, second = board.post("next", key="1"), board.post("next", key="2", priority="low")
         job = board.post("resize", priority="high")
@@ -140,6 +152,7 @@ class FollowUpCases(EdgeCase):
             (Posting("next", after=["00000000-0000-4000-8000-000000000001"]), NotFound),
         ],
     )
+    @needs(sharded=False)
     def test_a_claim_goes_on_if_what_is_to_follow_is_refused(
         self, board: JobBoard, other: JobBoard, posting: Posting, error: type[JobBoardError]
     ) -> None:
@@ -191,6 +204,7 @@ class FollowUpCases(EdgeCase):
         assert (len(order), order[-1]) == (4, report.uuid)
 
     @of_edges
+    @needs(sharded=False)
     def test_a_trashing_posts_what_follows(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
         board.claim(job, "alice", LONG)
@@ -209,6 +223,7 @@ class FollowUpCases(EdgeCase):
 
 class DeclaredFollowUpCases(EdgeCase):
     @of_edges
+    @needs(sharded=False)
     def test_what_follows_a_consume_is_posted_with_it(self, board: JobBoard, other: JobBoard) -> None:
         limit(board, 1)
         follow_up = Posting(

@@ -13,7 +13,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.errors import AlreadyPosted, BoardUnavailable, InvalidPosting, NotFound
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     DELAYED,
@@ -137,6 +137,7 @@ class GraphCases(EdgeCase):
         assert uuids_of(drain(board, limit=50))[-1] == report.uuid
 
     @of_edges
+    @needs(sharded=False)
     def test_jobs_of_a_graph_wait_for_parents_delays_and_lanes_too(self, board: JobBoard) -> None:
         limit(board, 1)
         parent, graph = board.post("resize"), new_uuid()
@@ -154,6 +155,7 @@ class GraphCases(EdgeCase):
         assert states_of(board, child) == [UNCLAIMED]
 
     @of_edges
+    @needs(sharded=False)
     def test_parents_may_end_before_their_graph_is_complete(self, board: JobBoard) -> None:
         parent, lost, graph = board.post("resize"), board.post("resize"), new_uuid()
         children = stage(board, graph, parent)
@@ -178,6 +180,7 @@ class GraphCases(EdgeCase):
         drop(board, others)
 
     @of_edges
+    @needs(sharded=False)
     def test_a_graph_that_is_given_up_leaves_nothing(self, board: JobBoard) -> None:
         graph, parent = new_uuid(), board.post("resize", delay=LONG)
         jobs = [*stage(board, graph), *stage(board, graph, parent), *stage(board, graph, count=2, delay=LONG)]
@@ -192,6 +195,7 @@ class GraphCases(EdgeCase):
 
     @of_edges
     @pytest.mark.parametrize("if_failed", ["wait", "run", "cancel"])
+    @needs(sharded=False)
     def test_a_graph_that_is_given_up_harms_no_job_outside_it(self, board: JobBoard, if_failed: str) -> None:
         """Jobs on the board wait for its jobs, if a client dies between their links and the seal."""
         parent, graph = board.post("resize"), new_uuid()
@@ -209,6 +213,7 @@ class GraphCases(EdgeCase):
 
     @of_edges
     @each_way
+    @needs(sharded=False)
     def test_nothing_becomes_of_a_job_before_its_graph_is_complete(
         self, board: JobBoard, other: JobBoard, if_failed: str
     ) -> None:
@@ -269,6 +274,7 @@ class GraphCases(EdgeCase):
         assert order == ["inner"] * 5 + ["join", "last"]
 
     @of_edges
+    @needs(sharded=False)
     def test_a_deep_graph(self, board: JobBoard) -> None:
         postings = [Posting("resize", key="0")]
         for number in range(1, _DEEP):

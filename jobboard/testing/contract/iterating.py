@@ -14,7 +14,7 @@ from jobboard.operate.paging import page_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import JobState
 from jobboard.stats import COUNTED
-from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
+from jobboard.testing.contract.case import LONG, Case, claim_one, needs, per_shard, uuids_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.harness import Harness
 
@@ -69,6 +69,7 @@ class IteratingCases(Case):
         assert uuids_of(board.iterjobs(True, names=["rotate"])) == [rotate[JobState.UNCLAIMED]]
         assert list(board.iterjobs(names=["crop"])) == list(board.iterjobs(names=[])) == []
 
+    @per_shard
     def test_thousands_are_seen_exactly_once_without_a_request_for_each(self, harness: Harness) -> None:
         board, backend = harness.lossy_board()
         posted = board.post_many([Posting("resize", details={"n": n}) for n in range(1_700)])
@@ -127,6 +128,7 @@ class IteratingCases(Case):
         assert [uuid for uuid in seen if uuid in set(staying)] == staying
         assert len(seen) == len(set(seen))
 
+    @per_shard
     def test_the_trash_and_the_completed_are_paged_too(self, board: JobBoard) -> None:
         jobs = board.post_many([Posting("resize") for _ in range(1_100)])
         claimed = board.claim_next("alice", limit=1_100, expiry=LONG)
@@ -179,6 +181,7 @@ class IteratingCases(Case):
         assert job.run_at is not None
         assert board._backend.now() - age >= job.run_at.timestamp() - 0.1
 
+    @needs(sharded=False)
     def test_pages_follow_each_other_by_a_text(self, board: JobBoard) -> None:
         """What a URL carries from one page of a console to the next; many jobs are posted at one moment."""
         board.post_many([Posting("resize", key=f"{'ab'[n % 2]}/{n}") for n in range(25)])

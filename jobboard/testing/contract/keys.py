@@ -15,15 +15,7 @@ from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.events import EventKind
 from jobboard.job import Job, Posting
 from jobboard.states import JobPriority, JobState
-from jobboard.testing.contract.case import (
-    LONG,
-    Case,
-    drain,
-    numbers_of,
-    snapshot,
-    state_of,
-    uuids_of,
-)
+from jobboard.testing.contract.case import LONG, Case, drain, needs, numbers_of, snapshot, state_of, uuids_of
 from jobboard.testing.faults import Fault
 from jobboard.testing.harness import Harness
 
@@ -157,6 +149,7 @@ class KeyCases(Case):
         assert snapshot(board, job) == before
         board.consume(job, "alice")
 
+    @needs(sharded=False)
     def test_a_key_twice_in_one_batch_is_refused_and_nothing_is_posted(self, board: JobBoard) -> None:
         with pytest.raises(AlreadyPosted):
             board.post_many([Posting("resize", key="a"), Posting("resize", key="b"), Posting("resize", key="a")])
@@ -179,6 +172,7 @@ class KeyCases(Case):
         assert uuids_of(board.post_many([posting, posting])) == [job.uuid] * 2
         assert [entry.kind for entry in job.history] == [EventKind.POSTED, EventKind.REPLACED]
 
+    @needs(sharded=False)
     def test_one_taken_key_keeps_the_whole_batch_off_the_board(self, board: JobBoard) -> None:
         taken = board.post("resize", key="b", details={"n": 1})
         before = snapshot(board, taken)
@@ -188,6 +182,7 @@ class KeyCases(Case):
         assert uuids_of(board.iterjobs()) == [taken.uuid]
         assert snapshot(board, taken) == before
 
+    @needs(sharded=False)
     def test_one_taken_key_undoes_the_replacements_of_its_batch(self, board: JobBoard) -> None:
         board.post("resize", key="a", details={"n": 1})
         board.claim(board.post("resize", key="b", details={"n": 2}), "alice")

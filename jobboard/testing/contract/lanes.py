@@ -8,7 +8,7 @@ from jobboard.board import JobBoard
 from jobboard.conductor import Conductor, Handlers
 from jobboard.errors import NotFound, UnclaimableJob
 from jobboard.job import row_of
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, let_a_claim_expire, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, let_a_claim_expire, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
     DELAYED,
@@ -75,6 +75,7 @@ class LaneCases(LaneCase):
         assert uuids_of(drain(board)) == uuids_of([third, second])
 
     @of_lanes
+    @needs(sharded=False)
     def test_an_admitted_job_stands_behind_what_can_be_claimed(self, board: JobBoard) -> None:
         tied = [post_tied(board) for _ in range(3)]
         plain = [board.post("resize") for _ in range(2)]
@@ -184,6 +185,7 @@ class LaneCases(LaneCase):
         assert slots_of(board) == (0, 0, 0)
 
     @of_lanes
+    @needs(sharded=False)
     def test_the_time_for_which_its_lane_blocks_a_job_is_no_wait_for_a_conductor(self, board: JobBoard) -> None:
         holder, second, outside = post_tied(board), post_tied(board), board.post("resize", priority="low")
         assert claim_one(board) == holder

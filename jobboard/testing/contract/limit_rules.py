@@ -12,7 +12,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import JobBoardError
 from jobboard.job import Posting
 from jobboard.limit import Rate
-from jobboard.testing.contract.case import LONG, claim_one, uuids_of
+from jobboard.testing.contract.case import LONG, claim_one, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
     LANE,
@@ -195,6 +195,7 @@ class LimitRuleCases(LaneCase):
         assert slots_of(other, "nobody:1") == (0, 0, 0)
 
     @of_lanes
+    @needs(sharded=False)
     def test_limits_are_those_of_one_board(self, harness: Harness, board: JobBoard) -> None:
         stranger = harness.board()
         limit(board, 1)

@@ -13,7 +13,7 @@ from jobboard.errors import InvalidPosting, UnclaimableJob
 from jobboard.events import JobEvent
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
     CLAIMED,
@@ -331,6 +331,7 @@ class LimitCases(LaneCase):
 
     @of_lanes
     @pytest.mark.parametrize("lane", [None, "tenant:2"])
+    @needs(sharded=False)
     def test_a_replacement_may_not_change_the_lane(self, board: JobBoard, lane: str | None) -> None:
         job = post_in(board, key="k", details={"n": 1})
         with pytest.raises(InvalidPosting):

@@ -8,7 +8,7 @@ from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, Outcome
 from jobboard.board import JobBoard
 from jobboard.errors import InvalidPosting
 from jobboard.job import Posting
-from jobboard.testing.contract.case import LONG, drain, uuids_of
+from jobboard.testing.contract.case import LONG, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     DELAYED,
@@ -96,6 +96,7 @@ class LinkCases(EdgeCase):
         assert states_of(board, child) == [UNCLAIMED]
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_that_waits_for_no_parents_takes_no_more_of_them(self, board: JobBoard) -> None:
         limit(board, 1)
         parent, late = board.post("resize"), board.post("resize")
@@ -116,6 +117,7 @@ class LinkCases(EdgeCase):
         assert not list(board.iterjobs(names=["rotate"]))
 
     @of_edges
+    @needs(sharded=False)
     def test_what_the_board_does_not_know_is_linked_to_nothing(self, board: JobBoard) -> None:
         parent = board.post("resize")
         child = post_after(board, parent)
@@ -182,6 +184,7 @@ class LinkCases(EdgeCase):
             assert sorted(result[0] for result in results_of(other, job).values()) == list(range(30))
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_of_a_lane_takes_more_parents(self, board: JobBoard) -> None:
         limit(board, 1)
         parent, holder = board.post("resize"), post_in(board)

@@ -10,7 +10,7 @@ import pytest
 from jobboard.board import JobBoard
 from jobboard.errors import AlreadyPosted, NotFound
 from jobboard.job import Job, Posting
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, numbers_of, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, needs, numbers_of, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     CLAIMED,
@@ -89,6 +89,7 @@ class KeyWindowCases(EdgeCase):
         assert states_of(board, trashed) == [UNCLAIMED]
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_that_is_cancelled_as_it_is_posted_keeps_no_key(self, board: JobBoard) -> None:
         cancelled, trashed, other = (board.post("resize") for _ in range(3))
         board.cancel(cancelled)
@@ -114,6 +115,7 @@ class KeyWindowCases(EdgeCase):
         eventually(lambda: board.post("resize", key="k", if_exists="keep", key_for=LONG) != job)
 
     @of_edges
+    @needs(sharded=False)
     def test_a_batch_with_a_kept_key_posts_nothing(self, board: JobBoard) -> None:
         end(board, board.post("resize", key="k", key_for=LONG))
         with pytest.raises(AlreadyPosted):

@@ -24,6 +24,7 @@ from jobboard.testing.contract.case import (
     drain,
     first_waited_for,
     needs,
+    per_shard,
     snapshot,
     state_of,
     uuids_of,
@@ -160,6 +161,7 @@ class NewerCases(Case):
         assert board._backend.books.load(uuid, None, 10) == BookPart(BookRow(uuid, "1", body), [], None)
 
     @needs(processes=True)
+    @per_shard
     def test_a_board_of_another_layout_is_refused_by_name_before_anything_changes(self, harness: Harness) -> None:
         board = harness.board()
         first, second, third = (board.post("resize") for _ in range(3))

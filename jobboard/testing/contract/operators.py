@@ -18,6 +18,7 @@ from jobboard.testing.contract.case import (
     Case,
     claim_one,
     needs,
+    per_shard,
     snapshot,
     state_of,
     until_expired,
@@ -204,6 +205,7 @@ class CancelCases(Case):
         assert board.job_count == 0
 
     @needs(expiry="time")
+    @per_shard
     def test_a_cancelled_job_is_gone_once_its_claim_expires(self, board: JobBoard) -> None:
         board.post("resize")
         witness = board.post("witness")
@@ -223,6 +225,7 @@ class CancelCases(Case):
         board.cancel(job)
         assert snapshot(board, job) == before
 
+    @per_shard
     def test_what_has_ended_cannot_be_cancelled(self, board: JobBoard) -> None:
         consumed, trashed, gone = (board.post("resize") for _ in range(3))
         board.consume(claim_one(board), "alice", 1)

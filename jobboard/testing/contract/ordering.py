@@ -14,16 +14,7 @@ from jobboard.errors import NotFound, UnclaimableJob
 from jobboard.events import EventKind
 from jobboard.job import Job, Posting
 from jobboard.states import JobPriority
-from jobboard.testing.contract.case import (
-    LONG,
-    SHORT,
-    Case,
-    claim_one,
-    drain,
-    numbers_of,
-    snapshot,
-    uuids_of,
-)
+from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, drain, needs, numbers_of, snapshot, uuids_of
 from jobboard.testing.deadline import eventually
 from jobboard.types import Priority
 
@@ -40,6 +31,8 @@ def _post_mixed(board: JobBoard, count: int, names: tuple[str, ...] = ("resize",
 
 
 class OrderingCases(Case):
+    per_shard = True
+
     def test_the_oldest_is_claimed_first_past_9_and_99_and_999_jobs(self, board: JobBoard) -> None:
         board.post_many([Posting("resize", details={"n": n}) for n in range(1_100)])
         assert numbers_of(drain(board)) == list(range(1_100))
@@ -158,6 +151,7 @@ class OrderingCases(Case):
         assert board.post("resize", key="cat.png", if_exists="replace") == replaced
         assert uuids_of(drain(board)) == uuids_of([other, replaced])
 
+    @needs(sharded=False)
     def test_a_job_that_waits_takes_the_place_of_another_priority(self, board: JobBoard, other: JobBoard) -> None:
         names: list[Priority] = ["normal", "normal", "normal", "high"]
         first, second, third, high = (

@@ -12,7 +12,7 @@ from jobboard.job import Job, Posting
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers import Every
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, Case, claim_one, snapshot, state_of, uuids_of
+from jobboard.testing.contract.case import LONG, Case, claim_one, needs, per_shard, snapshot, state_of, uuids_of
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness
 
@@ -50,6 +50,7 @@ class MeanwhileCases(Case):
         assert board.post("resize", key="k").record.state is JobState.COMPLETE
         assert [job.details for job in board.iterjobs()] == [{"by": "another"}]
 
+    @needs(sharded=False)
     def test_a_batch_is_not_repeated_when_some_of_it_ended_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
@@ -175,6 +176,7 @@ class MeanwhileCases(Case):
         other.consume(taken[0], "alice", "in time")
         assert job.result == "in time"
 
+    @per_shard
     def test_claim_next_does_not_return_what_was_lost_meanwhile(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:

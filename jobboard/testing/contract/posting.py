@@ -14,7 +14,7 @@ from jobboard.codec import MAX_DETAILS, encode
 from jobboard.errors import InvalidPosting
 from jobboard.logbook import LogBook
 from jobboard.states import JobPriority, JobState
-from jobboard.testing.contract.case import Case, drain, snapshot, uuids_of
+from jobboard.testing.contract.case import Case, drain, per_shard, snapshot, uuids_of
 from jobboard.testing.harness import Harness
 
 PLAIN: list[Any] = [
@@ -209,6 +209,7 @@ class PostingCases(Case):
         assert board.post("resize", uuid=uuid).uuid == str(uuid)
         assert board.get(uuid).uuid == board.get(str(uuid).upper()).uuid == str(uuid)  # type: ignore[arg-type,unused-ignore]
 
+    @per_shard
     def test_sequences_grow_with_every_post_of_any_client(self, board: JobBoard, other: JobBoard) -> None:
         sequences = [client.post("resize").sequence for client in (board, other) * 6]
         assert sequences == sorted(set(sequences))

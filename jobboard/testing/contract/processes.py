@@ -112,6 +112,7 @@ class ProcessCases(Case):
         assert (board.job_count, {board.get(job.uuid).record.state for job in posted}) == (0, {JobState.COMPLETE})
 
     @needs(processes=True)
+    @needs(sharded=False)
     def test_what_several_processes_post_is_all_there(
         self, board: JobBoard, rivals: Callable[..., list[Rival]]
     ) -> None:

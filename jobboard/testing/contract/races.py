@@ -15,7 +15,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import ClaimLost, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, Case, claim_one, needs, per_shard, uuids_of
 from jobboard.testing.harness import Harness
 
 _Result = TypeVar("_Result")
@@ -115,6 +115,7 @@ class RaceCases(Case):
         claimed = [job.uuid for jobs in outcomes if isinstance(jobs, list) for job in jobs]
         assert Counter(claimed) == Counter(uuids_of(posted))
 
+    @per_shard
     def test_posts_of_many_clients_are_all_there_each_with_its_own_sequence(self, boards: list[JobBoard]) -> None:
         outcomes = at_once(
             *(lambda n=n: [boards[n].post("resize", details={"n": i}) for i in range(20)] for n in range(THREADS))

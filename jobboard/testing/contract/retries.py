@@ -11,13 +11,7 @@ from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.participants import Entity
 from jobboard.states import JobState
-from jobboard.testing.contract.case import (
-    LONG,
-    Case,
-    claim_one,
-    state_of,
-    uuids_of,
-)
+from jobboard.testing.contract.case import LONG, Case, claim_one, needs, state_of, uuids_of
 from jobboard.testing.faults import Fault, LossyBackend
 from jobboard.testing.harness import Harness
 
@@ -40,6 +34,7 @@ class RetryCases(Case):
         assert uuids_of(other.iterjobs()) == [job.uuid]
 
     @each_fault
+    @needs(sharded=False)
     def test_a_batch_is_posted_once(self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         lossy.lose("post", fault)
         jobs = board.post_many([Posting("resize", key=str(n)) for n in range(12)])

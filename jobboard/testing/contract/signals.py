@@ -13,7 +13,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.errors import InvalidPosting, NotFound, UnclaimableJob
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job, Posting
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     CLAIMED,
@@ -187,6 +187,7 @@ class SignalCases(EdgeCase):
             waiting.end()
 
     @of_edges
+    @needs(sharded=False)
     def test_a_job_that_waits_holds_no_slot_of_its_lane_or_name(self, board: JobBoard) -> None:
         limit(board, 1)
         board.limits.set(name="resize", running=1)

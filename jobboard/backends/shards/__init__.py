@@ -1,0 +1,5 @@
+"""One board over several backends, its shards."""
+
+from jobboard.backends.shards.backend import ShardsBackend
+
+__all__ = ["ShardsBackend"]

@@ -1,0 +1,203 @@
+"""One board over several backends, each of which keeps a part of its jobs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities, Waiter
+from jobboard.backends.findings import Migration, Persistence
+from jobboard.backends.loading import backend_at
+from jobboard.backends.roles import join_jobs
+from jobboard.backends.shards import placement, table
+from jobboard.backends.shards.books import Books
+from jobboard.backends.shards.claims import Claims
+from jobboard.backends.shards.edges import Edges
+from jobboard.backends.shards.entities import Entities
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.homes import Homes
+from jobboard.backends.shards.jobs import Jobs
+from jobboard.backends.shards.limits import Limits
+from jobboard.backends.shards.loads import Loads
+from jobboard.backends.shards.maintenance import Maintenance
+from jobboard.backends.shards.posting import Posting
+from jobboard.backends.shards.reading import Reading
+from jobboard.backends.shards.schedules import Schedules
+from jobboard.backends.shards.steps import Steps
+from jobboard.backends.shards.waiter import ShardsWaiter
+from jobboard.events import EventKind, JobEvent
+
+#: The events of what is done to all shards.
+_OF_BOARD = frozenset({EventKind.PAUSED, EventKind.RESUMED, EventKind.LIMITED})
+#: What a store says about what it keeps, the worst first.
+_LEAST_KEPT = (False, None, True)
+
+
+def _uris(value: Any) -> list[str]:
+    """Return URIs given as a list, or one of them as text; none is repeated, since it may have a password."""
+    found = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(uri, str) for uri in found):
+        raise ValueError("must be a list of URIs")
+    return found
+
+
+class ShardsBackend(Backend):
+    """``shards://?uri=sqlite:///a.db&uri=sqlite:///b.db``: a board's jobs, divided among several stores.
+
+    Each keeps a board of this name. Claims, tokens, expiry, order and the atomicity of a batch are each shard's own.
+    """
+
+    scheme = "shards"
+    options = {"uri": _uris, "uris": _uris}
+
+    def __init__(
+        self,
+        board: str,
+        address: Address,
+        *,
+        uris: Sequence[str] = (),
+        uri: Sequence[str] = (),
+        shards: Sequence[Backend] = (),
+        home: Backend | None = None,
+    ) -> None:
+        """Build it over stores at URIs, or over backends of one kind, the number of which ``home`` keeps."""
+        super().__init__(board, address)
+        #: It is opened first: it refuses another number of shards.
+        self._home = home
+        self._build(shards or self._shards_at([*uri, *uris]))
+
+    def _shards_at(self, uris: Sequence[str]) -> list[Backend]:
+        if not 1 <= len(uris) <= placement.MAX_SHARDS:
+            raise ValueError(f"name 1 to {placement.MAX_SHARDS} stores: shards://?uri=URI&uri=URI; got {len(uris)}")
+        return [backend_at(self.board, uri) for uri in uris]
+
+    def _build(self, shards: Sequence[Backend]) -> None:
+        self.capabilities = _joint_capabilities([shard.capabilities for shard in shards])  # type: ignore[misc]
+        self.fleet = fleet = Fleet(shards)
+        self.loads = loads = Loads(fleet)
+        self._homes = homes = Homes(fleet)
+        self._claims = Claims(fleet, homes)
+        self.jobs = join_jobs(Posting(fleet, loads), self._claims, Jobs(fleet), Reading(fleet))
+        self.schedules = Schedules(fleet)
+        self.limits = limits = Limits(fleet)
+        self.edges, self.steps = Edges(fleet), Steps(fleet)
+        self.entities, self.books = Entities(fleet, homes), Books(fleet)
+        self.maintenance = Maintenance(fleet, limits)
+
+    # -- connection ------------------------------------------------------------------------------------------------
+
+    def exists(self, timeout: float) -> bool | None:
+        found = [shard.exists(timeout) for shard in self.fleet.shards]
+        return True if any(found) else None if None in found else False
+
+    def boards(self, timeout: float) -> list[str] | None:
+        names: set[str] = set()
+        for shard in self.fleet.shards:
+            found = shard.boards(timeout)
+            if found is None:
+                return None
+            names.update(found)
+        return sorted(names)
+
+    def open(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        if self._home is not None:
+            self._home.open(timeout)
+            self._home.close()
+        with ExitStack() as opened:
+            for shard in self.fleet.shards:
+                shard.open(max(0.001, deadline - time.monotonic()))
+                opened.callback(shard.close)
+            table.check(self.board, self.fleet.shards)
+            opened.pop_all()
+        self.fleet.health.reset()
+
+    def close(self) -> None:
+        with ExitStack() as closing:
+            for shard in self.fleet.shards:
+                closing.callback(shard.close)
+
+    def migrate(self, timeout: float) -> Migration:
+        made = [shard.migrate(timeout) for shard in self.fleet.shards]
+        mended = tuple(name for each in made for name in each.mended)
+        return Migration(made[0].found, made[0].now, mended)
+
+    def statements_of_migration(self, timeout: float) -> list[str]:
+        return [line for shard in self.fleet.shards for line in shard.statements_of_migration(timeout)]
+
+    @property
+    def connected(self) -> bool:
+        return all(shard.connected for shard in self.fleet.shards)
+
+    def now(self) -> float:
+        return self.fleet.shards[0].now()
+
+    def refresh(self) -> None:
+        self.fleet.everywhere(lambda shard: shard.refresh())
+
+    def faults(self) -> list[str]:
+        return self._told(lambda shard: shard.faults())
+
+    def shortages(self) -> list[str]:
+        return self._told(lambda shard: shard.shortages())
+
+    def persistence(self) -> Persistence:
+        """Return the least of what the shards say; each may differ, since each has its own settings."""
+        told = self.fleet.everywhere(lambda shard: shard.persistence())
+        number, least = min(enumerate(told), key=lambda each: _LEAST_KEPT.index(each[1].kept))
+        return replace(least, text=f"shard {number}: {least.text}") if least.text else least
+
+    def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
+        parts = enumerate(self.fleet.everywhere(ask))
+        return [f"shard {number}: {sentence}" for number, sentences in parts for sentence in sentences]
+
+    # -- posting ---------------------------------------------------------------------------------------------------
+
+    def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:
+        number = placement.of_anchor(name, key, lane, self.fleet.count)
+        if beside is not None:
+            number = self.fleet.home(beside)
+        return placement.new_uuid(self.loads.choose() if number is None else number)
+
+    # -- waiting and events ----------------------------------------------------------------------------------------
+
+    def waiter(self, names: frozenset[str] | None) -> Waiter:
+        return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at)
+
+    def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
+        lock = threading.RLock()
+
+        def tell_one_at_a_time(event: JobEvent) -> None:
+            with lock:
+                tell(event)
+
+        with ExitStack() as ends:
+            for number, shard in enumerate(self.fleet.shards):
+                # What is done to the whole board happens on each shard, and is told once.
+                ends.callback(shard.listen(tell_one_at_a_time, kinds - _OF_BOARD if number else kinds))
+            return ends.pop_all().close
+
+
+def _joint_capabilities(all_of_them: Sequence[Capabilities]) -> Capabilities:
+    """Return what all shards can do."""
+
+    def least(name: str) -> Any:
+        return min(getattr(each, name) for each in all_of_them)
+
+    return Capabilities(
+        processes=least("processes"),
+        durable=least("durable"),
+        expiry="session" if any(each.expiry == "session" for each in all_of_them) else "time",
+        clock="client" if any(each.clock == "client" for each in all_of_them) else "store",
+        largest_batch=least("largest_batch"),
+        largest_step=least("largest_step"),
+        ties=least("ties"),
+        edges=least("edges"),
+        largest_graph=least("largest_graph"),
+        sharded=True,
+    )

@@ -1,0 +1,60 @@
+"""Participants: each is on one shard. Those who share the work on a board learn from them which shards are theirs."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from jobboard.backends.roles import EntityStore
+from jobboard.backends.rows import EntityRow
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.homes import Homes
+from jobboard.backends.shards.placement import of_uuid, rendezvous
+from jobboard.errors import BoardUnavailable
+
+#: Seconds between two looks at who else is there; each is one request.
+_LOOK_INTERVAL = 30.0
+
+
+class Entities(EntityStore):
+    """Those who ask for orders are where the logbook with these is, so that one request tells both."""
+
+    def __init__(self, fleet: Fleet, homes: Homes) -> None:
+        self._fleet, self._homes = fleet, homes
+        self._looked_at = -math.inf
+
+    def put(self, entity: EntityRow, orders: str | None = None) -> bool:
+        count = self._fleet.count
+        if orders is None:
+            number = rendezvous(f"entity\0{entity.kind}\0{entity.name}", count)
+            return self._fleet.ask(number, lambda shard: shard.entities.put(entity))
+        number = of_uuid(orders, count)
+        has_orders = self._fleet.ask(number, lambda shard: shard.entities.put(entity, orders))
+        self._look_at_others(entity, number)
+        return has_orders
+
+    def _look_at_others(self, entity: EntityRow, number: int) -> None:
+        """Learn now and then with whom a conductor shares the work; they are all on this shard."""
+        now = time.monotonic()
+        if self._fleet.count == 1 or (self._homes.are_known_to(entity.name) and now < self._looked_at + _LOOK_INTERVAL):
+            return
+        self._looked_at = now
+        try:
+            rows = self._fleet.ask(number, lambda shard: shard.entities.all())
+        except BoardUnavailable:
+            # It is a hint only.
+            return
+        self._homes.learn(entity.name, [row.name for row in rows if row.kind == entity.kind and row.expires_in > 0])
+
+    def remove(self, kind: str, name: str) -> None:
+        self._homes.forget(name)
+        self._fleet.everywhere(lambda shard: shard.entities.remove(kind, name), changes=True)
+
+    def all(self) -> list[EntityRow]:
+        latest: dict[tuple[str, str], EntityRow] = {}
+        for rows in self._fleet.everywhere(lambda shard: shard.entities.all()):
+            for row in rows:
+                known = latest.get((row.kind, row.name))
+                if known is None or known.expires_in < row.expires_in:
+                    latest[row.kind, row.name] = row
+        return list(latest.values())

@@ -1,0 +1,242 @@
+"""The shards of a board together: a request goes to those that it concerns, and the answers come back in its order."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from jobboard.backends.base import Backend
+from jobboard.backends.errors import after_a_change
+from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
+from jobboard.backends.shards import placement
+from jobboard.backends.shards.health import Health
+from jobboard.backends.timelimit import time_limit
+from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+#: Of how many jobs a client knows that they are not where their uuids say.
+_MAX_MISPLACED = 10_000
+
+#: For how many seconds a shard is waited for that did not answer the last time.
+DOUBTFUL_TIMEOUT = 2.0
+
+#: No job has it; somebody asks whether the store answers.
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
+
+_ABSENT = (None, Verdict.LOST, CancelOutcome.MISSING, TrashOutcome.MISSING)
+
+
+class Fleet:
+    """Knows where jobs are, and sends requests there. Thread-safe.
+
+    A request to several shards is sent to all of them, also if one fails: each is a step of its own.
+    """
+
+    def __init__(self, shards: Sequence[Backend]) -> None:
+        self.shards = tuple(shards)
+        self.count = len(self.shards)
+        self.choose = random.Random()
+        self.health = Health(self.count)
+        self._misplaced: dict[str, int] = {}
+
+    # -- where -----------------------------------------------------------------------------------------------------
+
+    def hint(self, uuid: str) -> int | None:
+        """Return where a job is, as far as this client knows; None if only a search can tell."""
+        found = self._misplaced.get(uuid)
+        return placement.number_in(uuid, self.count) if found is None else found
+
+    def home(self, uuid: str) -> int:
+        """Return where a job is looked for first."""
+        found = self._misplaced.get(uuid)
+        return placement.of_uuid(uuid, self.count) if found is None else found
+
+    def remember(self, uuid: str, number: int) -> None:
+        """Learn where a job is; only what its uuid does not say is kept."""
+        if self.home(uuid) == number:
+            return
+        if len(self._misplaced) >= _MAX_MISPLACED:
+            # They are found again. No lock, which a forked child might never get.
+            self._misplaced = {}
+        self._misplaced[uuid] = number
+
+    def locate(self, uuids: Sequence[str]) -> list[int]:
+        """Return where jobs are; those that only a search finds are searched for, and what is nowhere is at home."""
+        unknown = [uuid for uuid in uuids if self.hint(uuid) is None]
+        if unknown:
+            self.read(unknown)
+        return [self.home(uuid) for uuid in uuids]
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def ask(self, number: int, send: Callable[[Backend], T]) -> T:
+        """Send a request to one shard; a failure says which one it is.
+
+        One that did not answer the last time gets less time to.
+        """
+        try:
+            with time_limit(DOUBTFUL_TIMEOUT if self.health.is_doubtful(number) else math.inf):
+                answer = send(self.shards[number])
+        except (RequestRefused, TransactionUndone):
+            # It answers.
+            raise
+        except BoardUnavailable as error:
+            self.health.failed(number)
+            raise _named(error, number) from error
+        self.health.answered(number)
+        return answer
+
+    def ask_able(self, numbers: Iterable[int], send: Callable[[Backend], T]) -> Iterator[tuple[int, T]]:
+        """Yield the answers of these shards, without those that don't answer.
+
+        :raises BoardUnavailable: none does.
+        """
+        failures: list[BoardUnavailable] = []
+        answered = False
+        for number in numbers:
+            try:
+                answer = self.ask(number, send)
+            except BoardUnavailable as error:
+                failures.append(error)
+                continue
+            answered = True
+            yield number, answer
+        if failures and not answered:
+            raise failures[0]
+
+    def everywhere(self, send: Callable[[Backend], T], *, changes: bool = False) -> list[T]:
+        """Return the answers of all shards.
+
+        :param changes: whether the request may have changed something on those that answered.
+        """
+        return self.split(range(self.count), [None] * self.count, lambda shard, _: [send(shard)], changes=changes)
+
+    def split(
+        self,
+        numbers: Iterable[int],
+        items: Sequence[Item],
+        send: Callable[[Backend, list[Item]], Sequence[T]],
+        *,
+        changes: bool = False,
+    ) -> list[T]:
+        """Send each item to its shard, one request for each shard, and return the answers in the order of the items.
+
+        :raises ReplyLost: a shard has failed, and others may have changed something.
+        """
+        groups: dict[int, list[int]] = {}
+        for at, number in enumerate(numbers):
+            groups.setdefault(number, []).append(at)
+        answers: dict[int, T] = {}
+        failures: list[BoardUnavailable] = []
+        for number, group in groups.items():
+            try:
+                found = self.ask(number, lambda shard, group=group: send(shard, [items[at] for at in group]))  # type: ignore[misc]
+            except BoardUnavailable as error:
+                failures.append(error)
+                continue
+            answers.update(zip(group, found, strict=True))
+        if failures:
+            raise _failure_of(failures, changed=changes and len(failures) < len(groups))
+        return [answers[at] for at in range(len(items))]
+
+    def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
+        """Return jobs; what is not at home is looked for on all other shards, in one request to each."""
+        if list(uuids) == [_NO_UUID]:
+            # Whoever asks this wants to know whether anybody answers.
+            return next(self.ask_able(self.health.able(), lambda shard: shard.jobs.read(uuids)))[1]
+        numbers = [self.home(uuid) for uuid in uuids]
+        rows = self.split(numbers, uuids, lambda shard, some: shard.jobs.read(some))
+        missing = {uuid: number for uuid, number, row in zip(uuids, numbers, rows, strict=True) if row is None}
+        found = self._search(missing) if missing else {}
+        return [found.get(uuid) if row is None else row for uuid, row in zip(uuids, rows, strict=True)]
+
+    def _search(self, homes: dict[str, int]) -> dict[str, JobRow]:
+        """Look for jobs everywhere but at home."""
+        found: dict[str, JobRow] = {}
+        for number in range(self.count):
+            wanted = [uuid for uuid, home in homes.items() if home != number and uuid not in found]
+            rows = self.ask(number, lambda shard, wanted=wanted: shard.jobs.read(wanted)) if wanted else []  # type: ignore[misc]
+            for row in rows:
+                if row is not None:
+                    found[row.uuid] = row
+                    self.remember(row.uuid, number)
+        return found
+
+    def change(
+        self,
+        items: Sequence[Item],
+        uuid_of: Callable[[Item], str],
+        send: Callable[[Backend, list[Item]], Sequence[T]],
+        is_absent: Callable[[T], bool] = lambda answer: answer in _ABSENT,
+        *,
+        repeats_are_alike: bool = False,
+    ) -> list[T]:
+        """Send each item to the shard of its job; what is not there goes to where a search finds it.
+
+        :param is_absent: whether an answer may mean that the shard does not have the job.
+        :param repeats_are_alike: whether a repeat gets the same answer, also from a shard that has made the change.
+        """
+        uuids = [uuid_of(item) for item in items]
+        numbers = [self.home(uuid) for uuid in uuids]
+        answers = self.split(numbers, items, send, changes=not repeats_are_alike)
+        absent = [at for at, answer in enumerate(answers) if is_absent(answer)]
+        if absent:
+            with after_a_change(lambda: len(absent) < len(items)):
+                self.read([uuids[at] for at in absent])
+                moved = [at for at in absent if self.home(uuids[at]) != numbers[at]]
+                again = self.split(
+                    [self.home(uuids[at]) for at in moved], [items[at] for at in moved], send, changes=True
+                )
+            for at, answer in zip(moved, again, strict=True):
+                answers[at] = answer
+        return answers
+
+    def ask_of(self, uuid: str, send: Callable[[Backend], T]) -> T:
+        """Send a request to the shard of a job."""
+        return self.ask(self.locate([uuid])[0], send)
+
+
+def _named(error: BoardUnavailable, number: int) -> BoardUnavailable:
+    """Return a failure that says which shard it is of."""
+    own = copy.copy(error)
+    own.args = (f"shard {number}: {error}",)
+    return own
+
+
+def _failure_of(failures: Sequence[BoardUnavailable], changed: bool) -> BoardUnavailable:
+    """Return the error of a request that has failed on some shards."""
+    lost = next((error for error in failures if isinstance(error, ReplyLost)), None)
+    if lost is not None:
+        return lost
+    if not changed:
+        return failures[0]
+    error = ReplyLost(f"a part of this took effect, and a part did not: {failures[0]}")
+    error.is_partial, error.__cause__ = True, failures[0]
+    return error
+
+
+def chain_pages(
+    fleet: Fleet, cursor: Any, size: int, read: Callable[[Backend, Any, int], tuple[list[T], Any]]
+) -> tuple[list[T], tuple[int, Any] | None]:
+    """Return the next things, shard after shard, and where the next page begins; None is the end.
+
+    :param cursor: a shard's number, and its own cursor.
+    :param read: returns a page of one shard, and its cursor.
+    """
+    number, inner = (0, None) if cursor is None else cursor
+    found: list[T] = []
+    for each in range(number, fleet.count):
+        most, place = size - len(found), inner
+        rows, inner = fleet.ask(each, lambda shard, most=most, place=place: read(shard, place, most))  # type: ignore[misc]
+        found += rows
+        if inner is not None:
+            break
+        number += 1
+        if len(found) >= size:
+            break
+    return found, None if number == fleet.count else (number, inner)

@@ -1,0 +1,153 @@
+"""Limits: one of a lane holds on the lane's shard, one of a name is divided among all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from jobboard.backends.base import Backend
+from jobboard.backends.findings import AuditFinding
+from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
+from jobboard.backends.limit_store import LimitStore
+from jobboard.backends.rows import Verdict
+from jobboard.backends.shards.fleet import Fleet, chain_pages
+from jobboard.backends.shards.placement import of_lane
+from jobboard.errors import BoardUnavailable, InvalidPosting, ReplyLost
+
+#: How often a copy is tried again, because others write the same limit meanwhile.
+_MAX_TRIES = 20
+
+
+class Limits(LimitStore):
+    """The first shard decides which change of a limit is the present one; the others get copies of it.
+
+    A copy that a killed client has not made is made by :meth:`finish` if the limit is of a lane; the audit finds
+    others.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._first, self._others = fleet.shards[0], fleet.shards[1:]
+
+    def all(self) -> list[LimitRow]:
+        """Return the first shard's, those of names with the sums of all."""
+        rows = self._first.limits.all()
+        if all(row.limit.name is None for row in rows):
+            return rows
+        parts = [rows, *(shard.limits.all() for shard in self._others)]
+        sums: dict[str, int] = {}
+        for row in (row for part in parts for row in part):
+            if row.limit.name is not None and row.limit.running is not None:
+                sums[row.limit.name] = sums.get(row.limit.name, 0) + row.limit.running
+        return [
+            row if row.limit.name is None else replace(row, limit=replace(row.limit, running=sums[row.limit.name]))
+            for row in rows
+        ]
+
+    def put(self, row: LimitRow, after: str | None) -> Verdict:
+        self._check(row)
+        verdict = self._first.limits.put(self._part(row, 0), after)
+        if verdict is not Verdict.LOST:
+            self._copy(row, after)
+        return verdict
+
+    def _check(self, row: LimitRow) -> None:
+        limit, count = row.limit, self._fleet.count
+        if limit.name is not None and limit.running is not None and 0 < limit.running < count:
+            raise InvalidPosting(
+                f"{limit.running} jobs named {limit.name!r} can't be divided among {count} shards; let these jobs have "
+                f"one lane, and limit that, or let {count} or more run",
+                path="running",
+            )
+
+    def _part(self, row: LimitRow, number: int) -> LimitRow:
+        """Return a limit as a shard keeps it: of a name, its part of the number."""
+        limit, count = row.limit, self._fleet.count
+        if limit.name is None or limit.running is None:
+            return row
+        whole, rest = divmod(limit.running, count)
+        return replace(row, limit=replace(limit, running=whole + (number < rest)))
+
+    def _copy(self, row: LimitRow, after: str | None) -> None:
+        """Write a limit that the first shard has on all others, unless it has a newer one by then."""
+        try:
+            for number, shard in enumerate(self._others, start=1):
+                self._copy_to(shard, self._part(row, number), after)
+        except BoardUnavailable as error:
+            if isinstance(error, ReplyLost):
+                raise
+            raise ReplyLost(f"whether this limit is on all shards is unknown: {error}") from error
+
+    def _copy_to(self, shard: Backend, row: LimitRow, after: str | None) -> None:
+        for _ in range(_MAX_TRIES):
+            if shard.limits.put(row, after) is not Verdict.LOST:
+                return
+            if _version_on(self._first, row) != (None if _is_removal(row) else row.version):
+                # A newer change was made, and is copied by who made it.
+                return
+            # An earlier change was not copied.
+            after = _version_on(shard, row)
+            if after is None and _is_removal(row):
+                return
+        raise BoardUnavailable(f"others change the limit of {row.key[0]} {row.key[1]!r} all the time; try again")
+
+    def finish(self, row: LimitRow) -> None:
+        if _version_on(self._first, row) != row.version:
+            return
+        for shard in self._others:
+            self._copy_to(shard, row, _version_on(shard, row))
+            shard.limits.finish(row)
+        self._first.limits.finish(row)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        """Find limits that a shard does not have as the first one does; those of lanes are copied if told to."""
+        first = {row.key: row for row in self._first.limits.all()}
+        found: list[AuditFinding] = []
+        for number, shard in enumerate(self._others, start=1):
+            there = {row.key: row.version for row in shard.limits.all()}
+            wanted = {key: row.version for key, row in first.items()}
+            for scope, pattern in sorted(key for key in first | there if wanted.get(key) != there.get(key)):
+                # Of a name, no shard knows the whole number.
+                can_mend = scope == "lane" and (scope, pattern) in first
+                if repair and can_mend:
+                    self._copy_to(shard, first[scope, pattern], there.get((scope, pattern)))
+                advice = "" if can_mend else "; set it again, or set and remove it"
+                problem = f"shard {number} has not the limit of {scope} {pattern!r} that shard 0 has{advice}"
+                found.append(AuditFinding(None, problem, repaired=repair and can_mend))
+        return found
+
+    def look(self, lanes: Sequence[str]) -> list[str]:
+        numbers = [of_lane(lane, self._fleet.count) for lane in lanes]
+        left: list[str] = []
+
+        def look(shard: Backend, some: list[str]) -> list[None]:
+            left.extend(shard.limits.look(some))
+            return [None] * len(some)
+
+        self._fleet.split(numbers, lanes, look, changes=True)
+        return left
+
+    def lanes(self, pattern: str, cursor: object | None, size: int) -> LanePage:
+        def part(shard: Backend, inner: Any, most: int) -> tuple[list[str], Any]:
+            page = shard.limits.lanes(pattern, inner, most)
+            return page.lanes, page.cursor
+
+        return LanePage(*chain_pages(self._fleet, cursor, size, part))
+
+    def longest(self, count: int) -> list[LaneRow]:
+        rows = [row for part in self._fleet.everywhere(lambda shard: shard.limits.longest(count)) for row in part]
+        return sorted(rows, key=lambda row: (-row.blocked, row.lane))[:count]
+
+    def lane(self, lane: str, count: int) -> LaneDetail:
+        number = of_lane(lane, self._fleet.count)
+        return self._fleet.ask(number, lambda shard: shard.limits.lane(lane, count))
+
+
+def _version_on(shard: Backend, row: LimitRow) -> str | None:
+    return next((each.version for each in shard.limits.all() if each.key == row.key), None)
+
+
+def _is_removal(row: LimitRow) -> bool:
+    """Whether nothing is stored once this is written."""
+    return row.limit.is_empty and not row.is_pending

@@ -1,0 +1,56 @@
+"""How many jobs each shard has, as far as one client knows: what postings without a place of their own go by."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection
+
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.placement import less_loaded
+from jobboard.errors import BoardUnavailable
+
+#: After this many postings to a shard, and this many seconds, its jobs are counted again.
+_POSTS_PER_COUNT, _SECONDS_PER_COUNT = 32, 5.0
+
+
+class Loads:
+    """Counts what this client posts itself; now and then a shard says how many jobs it has by now."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._loads = [0.0] * fleet.count
+        self._posted = [0] * fleet.count
+        self._counted_at = [-math.inf] * fleet.count
+
+    def choose(self) -> int:
+        """Return where a posting goes that can go anywhere; no request. What did not answer the last time gets none."""
+        doubtful = self._fleet.health.is_doubtful
+        loads = [math.inf if doubtful(number) else load for number, load in enumerate(self._loads)]
+        return less_loaded(loads, self._fleet.choose)
+
+    def posted(self, jobs: dict[int, int]) -> None:
+        """Learn how many jobs shards got; now and then one is asked how many it has, or whether it answers again."""
+        now = time.monotonic()
+        for number, more in jobs.items():
+            self._loads[number] += more
+            self._posted[number] += more
+            if self._posted[number] >= _POSTS_PER_COUNT and now >= self._counted_at[number] + _SECONDS_PER_COUNT:
+                self._count(number)
+        self._ask_doubtful(jobs)
+
+    def _ask_doubtful(self, others: Collection[int]) -> None:
+        """Ask one shard that was left alone for long enough; what is posted meanwhile waits for that."""
+        health = self._fleet.health
+        for number in range(self._fleet.count):
+            if number not in others and health.is_doubtful(number) and not health.is_down(number):
+                self._count(number)
+                return
+
+    def _count(self, number: int) -> None:
+        self._posted[number], self._counted_at[number] = 0, time.monotonic()
+        try:
+            self._loads[number] = float(self._fleet.ask(number, lambda shard: shard.jobs.count()))
+        except BoardUnavailable:
+            # The jobs are posted; what they were counted for can wait.
+            return

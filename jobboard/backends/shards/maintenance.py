@@ -1,0 +1,51 @@
+"""What operators and housekeeping do to a whole board, done to each shard."""
+
+from __future__ import annotations
+
+from jobboard.backends import roles
+from jobboard.backends.findings import AuditFinding, Holder
+from jobboard.backends.rows import Pause
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.limits import Limits
+from jobboard.backends.sweep import sweep
+
+
+class Maintenance(roles.Maintenance):
+    """A pause holds on all shards once the call has returned."""
+
+    def __init__(self, fleet: Fleet, limits: Limits) -> None:
+        self._fleet, self._limits = fleet, limits
+
+    def pause(self, name: str | None, by: str | None = None, reason: str | None = None) -> None:
+        self._fleet.everywhere(lambda shard: shard.maintenance.pause(name, by, reason), changes=True)
+
+    def resume(self, name: str | None) -> None:
+        self._fleet.everywhere(lambda shard: shard.maintenance.resume(name), changes=True)
+
+    def paused(self) -> frozenset[str | None]:
+        return frozenset().union(*self._fleet.everywhere(lambda shard: shard.maintenance.paused()))
+
+    def pauses(self) -> list[Pause]:
+        found: dict[str | None, Pause] = {}
+        for pauses in self._fleet.everywhere(lambda shard: shard.maintenance.pauses()):
+            for pause in pauses:
+                found.setdefault(pause.name, pause)
+        return list(found.values())
+
+    def tidy(self, limit: int) -> int:
+        sweep(self._limits, self._limits.all())
+        most = max(1, limit // self._fleet.count)
+        counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True)
+        # There is more to tidy if one shard has more, whatever the others had.
+        return limit if max(counts) >= most else sum(counts)
+
+    def audit(self, repair: bool) -> list[AuditFinding]:
+        parts = self._fleet.everywhere(lambda shard: shard.maintenance.audit(repair), changes=repair)
+        return [*self._limits.audit(repair), *(finding for part in parts for finding in part)]
+
+    def holders(self) -> list[Holder]:
+        return [holder for part in self._fleet.everywhere(lambda shard: shard.maintenance.holders()) for holder in part]
+
+    def server_version(self) -> str:
+        versions = dict.fromkeys(self._fleet.everywhere(lambda shard: shard.maintenance.server_version()))
+        return f"{self._fleet.count} shards on {', '.join(versions)}"

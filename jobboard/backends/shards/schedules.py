@@ -1,0 +1,54 @@
+"""Schedules: each is on the shard of its id, and so are the jobs that it posts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jobboard.backends.base import Backend
+from jobboard.backends.roles import ScheduleStore
+from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.merging import merged_page
+from jobboard.backends.shards.placement import rendezvous
+
+
+class Schedules(ScheduleStore):
+    """A step and what it posts are one step of a shard."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def _numbers(self, ids: Sequence[str]) -> list[int]:
+        return [rendezvous(f"schedule\0{id}", self._fleet.count) for id in ids]
+
+    def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
+        numbers = self._numbers([step.id for step in steps])
+        verdicts = self._fleet.split(numbers, steps, lambda shard, some: shard.schedules.step(some), changes=True)
+        for step, number in zip(steps, numbers, strict=True):
+            for new in step.postings:
+                self._fleet.remember(new.uuid, number)
+        return verdicts
+
+    def read(self, ids: Sequence[str]) -> list[ScheduleRow | None]:
+        return self._fleet.split(self._numbers(ids), ids, lambda shard, some: shard.schedules.read(some))
+
+    def due(self, limit: int) -> DueSchedules:
+        parts = self._fleet.everywhere(lambda shard: shard.schedules.due(limit))
+        rows = sorted((row for part in parts for row in part.rows), key=_due_order)
+        nexts = [part.next_in for part in parts if part.next_in is not None]
+        next_in = 0.0 if len(rows) > limit else min(nexts, default=None)
+        # What a shard judged as due is so at the moment of the clock that is ahead of the others.
+        return DueSchedules(rows[:limit], next_in, max(part.now for part in parts))
+
+    def page(self, cursor: object | None, size: int) -> SchedulePage:
+        def part(shard: Backend, inner: Any, most: int) -> tuple[list[ScheduleRow], Any]:
+            page = shard.schedules.page(inner, most)
+            return page.rows, page.cursor
+
+        return SchedulePage(*merged_page(self._fleet, cursor, size, part, _due_order))
+
+
+def _due_order(row: ScheduleRow) -> tuple[float, str]:
+    return math.inf if row.next_at is None else row.next_at, row.id

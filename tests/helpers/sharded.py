@@ -1,0 +1,80 @@
+"""Harnesses of boards of shards, on the two embedded stores."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from helpers.embedded import GARBAGE
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend, Capabilities
+from jobboard.backends.memory import MemoryBackend
+from jobboard.backends.shards import ShardsBackend
+from jobboard.board import JobBoard
+from jobboard.testing import Harness
+from jobboard.testing.sharding import take_turns
+
+
+class ShardsHarness(Harness):
+    """A board of several stores."""
+
+    backend_class = ShardsBackend
+
+    def uris(self) -> list[str]:
+        raise NotImplementedError
+
+    def uri(self) -> str:
+        return "shards://?" + "&".join(f"uri={quote(uri, safe='')}" for uri in self.uris())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.backend("of-nobody").capabilities
+
+    def backend(self, name: str) -> Backend:
+        return take_turns(ShardsBackend(name, Address("shards"), uris=self.uris()), self.together)
+
+
+class MemoryShardsHarness(ShardsHarness):
+    """Four shards in memory."""
+
+    def uris(self) -> list[str]:
+        return [f"memory://shard-{number}" for number in range(4)]
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        backend = self.backend(board.name)
+        assert isinstance(backend, ShardsBackend)
+        for shard in backend.fleet.shards:
+            assert isinstance(shard, MemoryBackend)
+            with shard.store.lock:
+                if uuid in shard.store.rows:
+                    shard.store.rows[uuid].body = GARBAGE
+                    return
+        raise AssertionError("no shard has this job")
+
+
+class SqliteShardsHarness(ShardsHarness):
+    """Four files in a directory of the tests' own."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def uris(self) -> list[str]:
+        return [f"sqlite:///{self._directory}/shard-{number}.db" for number in range(4)]
+
+    def corrupt(self, board: JobBoard, uuid: str) -> None:
+        changed = 0
+        for number in range(4):
+            with closing(sqlite3.connect(self._directory / f"shard-{number}.db")) as connection, connection:
+                changed += connection.execute(
+                    "UPDATE jobboard_jobs SET body = ? WHERE uuid = ?", (GARBAGE, uuid)
+                ).rowcount
+        assert changed == 1
+
+    def write_layout(self, board: JobBoard, number: str) -> str:
+        with closing(sqlite3.connect(self._directory / "shard-2.db")) as connection, connection:
+            [[before]] = connection.execute("SELECT value FROM jobboard_meta WHERE name = 'version'").fetchall()
+            connection.execute("UPDATE jobboard_meta SET value = ? WHERE name = 'version'", (number,))
+        return str(before)

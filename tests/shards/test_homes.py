@@ -1,0 +1,83 @@
+"""Which shards the owners of a client look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from helpers.sharded import MemoryShardsHarness
+
+from jobboard import Conductor, Handlers
+from jobboard.backends.address import Address
+from jobboard.backends.shards import ShardsBackend
+from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.homes import MAX_HOMES, Homes
+from jobboard.board import JobBoard
+from jobboard.testing import eventually
+
+
+@pytest.fixture
+def backend() -> Iterator[ShardsBackend]:
+    with MemoryShardsHarness() as harness:
+        yield ShardsBackend(harness.fresh_name(), Address("shards"), uris=[f"memory://h{n}" for n in range(16)])
+
+
+@pytest.fixture
+def fleet(backend: ShardsBackend) -> Fleet:
+    return backend.fleet
+
+
+def test_a_claim_asks_each_shard_once(fleet: Fleet) -> None:
+    homes = Homes(fleet)
+    for seen in (None, 7):
+        order = homes.order("alice", seen)
+        assert sorted(order) == list(range(16))
+    assert order[0] == 7
+
+
+def test_those_who_know_nothing_begin_with_another_shard_each_time(fleet: Fleet) -> None:
+    homes = Homes(fleet)
+    assert sorted(homes.order("alice", None)[0] for _ in range(16)) == list(range(16))
+
+
+def test_three_claims_of_four_begin_with_a_home_and_none_is_left_out(fleet: Fleet) -> None:
+    homes = Homes(fleet)
+    homes.learn("alice", ["alice", *(f"bob {number}" for number in range(9))])
+    own = homes.waited_on()
+    assert len(own) == MAX_HOMES
+    firsts = [homes.order("alice", None)[0] for _ in range(400)]
+    assert sum(first in own for first in firsts) >= 300
+    assert set(homes.order("bob", None)) == set(range(16))
+    homes.forget("alice")
+    assert not homes.are_known_to("alice")
+
+
+def test_a_shard_that_is_down_is_not_asked(fleet: Fleet) -> None:
+    homes = Homes(fleet)
+    fleet.health.failed(3)
+    assert sorted(homes.order("alice", 3)) == [number for number in range(16) if number != 3]
+    for number in range(16):
+        fleet.health.failed(number)
+    assert len(homes.order("alice", None)) == 16
+
+
+def test_a_conductor_learns_its_homes_and_does_the_jobs_of_all_shards(backend: ShardsBackend) -> None:
+    with JobBoard(backend.board, backend) as board:
+        handlers, done = Handlers(), set[str]()
+        handlers.add("resize", lambda job: done.add(job.uuid))
+        conductor = Conductor("mill", board, handlers, expiry=3.0)
+        conductor.start()
+        try:
+            (entity,) = eventually_some(board)
+            eventually(lambda: backend._homes.are_known_to(entity))
+            posted = {board.post("resize", key=str(number)).uuid for number in range(64)}
+            eventually(lambda: done == posted)
+        finally:
+            conductor.stop()
+        assert not backend._homes.are_known_to(entity)
+
+
+def eventually_some(board: JobBoard) -> list[str]:
+    """Return the names of those who have registered, once somebody has."""
+    eventually(lambda: board.entities() != [])
+    return [entity.name for entity in board.entities()]

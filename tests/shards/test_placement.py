@@ -1,0 +1,78 @@
+"""Where things go on a board of shards: pure functions."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import Counter
+
+import pytest
+
+from jobboard.backends.rows import NewJob, Ties
+from jobboard.backends.shards import placement
+from jobboard.validation import check_uuid
+
+
+@pytest.mark.parametrize("number", [0, 1, 15, 255, 1023])
+def test_a_uuid_has_the_number_of_its_shard(number: int) -> None:
+    made = placement.new_uuid(number)
+    assert check_uuid(made) == made
+    assert (uuid.UUID(made).version, uuid.UUID(made).variant) == (8, uuid.RFC_4122)
+    assert placement.number_in(made, 1024) == placement.of_uuid(made, 1024) == number
+
+
+def test_uuids_are_unique_and_begin_with_the_moment() -> None:
+    made = [placement.new_uuid(3) for _ in range(10_000)]
+    assert len(set(made)) == len(made)
+    assert [each[:13] for each in made] == sorted(each[:13] for each in made)
+
+
+def test_a_uuid_of_another_making_goes_by_its_hash() -> None:
+    others = [str(uuid.uuid4()) for _ in range(4000)]
+    assert {placement.number_in(each, 4) for each in others} == {None}
+    assert all(900 < count < 1100 for count in Counter(placement.of_uuid(each, 4) for each in others).values())
+
+
+def test_the_number_of_a_shard_that_there_is_not_counts_for_nothing() -> None:
+    made = placement.new_uuid(9)
+    assert placement.number_in(made, 4) is None
+    assert placement.of_uuid(made, 4) in range(4)
+    assert placement.number_in("no uuid", 4) is None
+
+
+def test_one_shard_more_takes_only_its_own_part() -> None:
+    texts = [f"text {number}" for number in range(4000)]
+    before, after = ([placement.rendezvous(text, count) for text in texts] for count in (4, 5))
+    moved = [now for then, now in zip(before, after, strict=True) if then != now]
+    assert set(moved) == {4}
+    assert 700 < len(moved) < 900
+
+
+def test_shards_are_shared_among_those_who_are_there() -> None:
+    crew = [f"worker {number}" for number in range(16)]
+    firsts = [placement.homes(who, crew, 16)[:4] for who in crew]
+    waited_on = Counter(number for first in firsts for number in first)
+    assert len(waited_on) >= 14, "nearly every shard is somebody's home"
+    assert max(waited_on.values()) <= 10
+    assert sorted(placement.homes("worker 1", crew, 16)) == list(range(16))
+    alone = placement.homes("worker 1", ["worker 1"], 16)
+    assert sorted(alone) == list(range(16))
+    assert placement.homes("worker 1", [], 16) == alone
+
+
+def test_a_lane_comes_before_a_key() -> None:
+    def anchor(**fields: object) -> int | None:
+        return placement.anchor_of(NewJob("u", "resize", 3, b"", **fields), 64)  # type: ignore[arg-type]
+
+    assert anchor() is None
+    assert anchor(key="k") == placement.of_key("resize", "k", 64)
+    assert anchor(ties=Ties("tenant:1")) == anchor(key="k", ties=Ties("tenant:1")) == placement.of_lane("tenant:1", 64)
+
+
+def test_of_two_shards_the_one_with_fewer_jobs_is_chosen() -> None:
+    choose, loads = random.Random(1), [0.0] * 64
+    for _ in range(64_000):
+        loads[placement.less_loaded(loads, choose)] += 1
+    assert max(loads) - min(loads) < 10
+    assert {placement.less_loaded([5.0, float("inf"), float("inf")], choose) for _ in range(99)} == {0}
+    assert placement.less_loaded([float("inf")] * 3, choose) in range(3)
