@@ -82,3 +82,18 @@ def test_the_others_go_on_and_nothing_is_lost_or_done_twice(servers: list[RedisS
     assert board.audit() == []
     board.close()
     working.close()
+
+
+def test_programs_start_while_a_server_is_down_and_take_it_in_when_it_is_back(servers: list[RedisServer]) -> None:
+    with board_on(servers) as first:
+        posted = {first.post("resize").uuid for _ in range(60)}
+    servers[2].kill()
+    handlers, done = Handlers(), set[str]()
+    handlers.add("resize", lambda job: done.add(job.uuid))
+    with board_on(servers) as board, Conductor("mill", board_on(servers), handlers, concurrency=4):
+        eventually(lambda: len(done) > 20, within=30)
+        posted |= {board.post("resize").uuid for _ in range(20)}
+        servers[2].start()
+        eventually(lambda: done == posted, within=60)
+        eventually(lambda: board.job_count == 0, within=30)
+        assert board.audit() == []

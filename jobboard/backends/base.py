@@ -38,6 +38,9 @@ from jobboard.validation import new_uuid
 #: repeated request finds what the first one did. Readers don't see such a job.
 RETRY_WINDOW = 60.0
 
+#: The id of the row that pauses all schedulers of a board; no schedule can have it.
+PAUSE_ID = "jobboard:pause"
+
 #: For how many seconds a participant that is gone is listed.
 ENTITY_TTL = 86_400.0
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.findings import Holder, Persistence
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
@@ -16,7 +17,6 @@ from jobboard.limit import Limit
 from jobboard.operate.held_up import FailedParent, failed_parents
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.participants import Entity, claims, unhandled
-from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
 

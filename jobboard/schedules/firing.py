@@ -9,13 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from jobboard import telemetry
+from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.timelimit import lock_wait
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, MissingExtra
 from jobboard.interrupts import is_of_signal_handler
-from jobboard.schedules.pausing import PAUSE_ID, pause_in
+from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule, unpack_schedule

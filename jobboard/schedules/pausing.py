@@ -13,13 +13,11 @@ from datetime import datetime
 
 import msgpack
 
+from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.codec import decode
 from jobboard.events import EventKind
 from jobboard.validation import moment
-
-#: The id of the row; no schedule can have it.
-PAUSE_ID = "jobboard:pause"
 
 _FORMAT = 127
 #: A moment before every fire time.

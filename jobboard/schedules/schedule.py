@@ -10,10 +10,10 @@ from typing import Any, TypedDict, TypeVar, Unpack, get_args, overload
 
 import msgpack
 
+from jobboard.backends.base import PAUSE_ID
 from jobboard.codec import DECODING_ERRORS, MAX_ENCODED, NewerFormat, check_format, decode, encode
 from jobboard.errors import MissingExtra
 from jobboard.limit import check_lane
-from jobboard.schedules.pausing import PAUSE_ID
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
+from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, NotFound, UnreadableSchedule
-from jobboard.schedules.pausing import PAUSE_ID, pause_in
+from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.schedule import Schedule, check_schedule_id, unpack_schedule
 from jobboard.schedules.transitions import Stored, readable_of, removal_of
 

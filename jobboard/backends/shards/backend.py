@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from jobboard.backends.address import Address
@@ -19,10 +20,11 @@ from jobboard.backends.shards.books import Books
 from jobboard.backends.shards.claims import Claims
 from jobboard.backends.shards.edges import Edges
 from jobboard.backends.shards.entities import Entities
-from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.fleet import DOUBTFUL_TIMEOUT, Fleet, named
 from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.jobs import Jobs
 from jobboard.backends.shards.limits import Limits
+from jobboard.backends.shards.listening import Listening
 from jobboard.backends.shards.loads import Loads
 from jobboard.backends.shards.maintenance import Maintenance
 from jobboard.backends.shards.posting import Posting
@@ -30,10 +32,10 @@ from jobboard.backends.shards.reading import Reading
 from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
 from jobboard.backends.shards.waiter import ShardsWaiter
+from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 
-#: The events of what is done to all shards.
-_OF_BOARD = frozenset({EventKind.PAUSED, EventKind.RESUMED, EventKind.LIMITED})
+logger = logging.getLogger("jobboard.backends.shards")
 #: What a store says about what it keeps, the worst first.
 _LEAST_KEPT = (False, None, True)
 
@@ -78,7 +80,8 @@ class ShardsBackend(Backend):
 
     def _build(self, shards: Sequence[Backend]) -> None:
         self.capabilities = _joint_capabilities([shard.capabilities for shard in shards])  # type: ignore[misc]
-        self.fleet = fleet = Fleet(shards)
+        self.fleet = fleet = Fleet(shards, self._join)
+        self._listening: list[Listening] = []
         self.loads = loads = Loads(fleet)
         self._homes = homes = Homes(fleet)
         self._claims = Claims(fleet, homes)
@@ -92,8 +95,15 @@ class ShardsBackend(Backend):
     # -- connection ------------------------------------------------------------------------------------------------
 
     def exists(self, timeout: float) -> bool | None:
-        found = [shard.exists(timeout) for shard in self.fleet.shards]
+        found = [self._exists_on(shard, timeout / self.fleet.count) for shard in self.fleet.shards]
         return True if any(found) else None if None in found else False
+
+    def _exists_on(self, shard: Backend, timeout: float) -> bool | None:
+        try:
+            return shard.exists(timeout)
+        except BoardUnavailable:
+            # The others may know the board; if not, whoever opens it is told what this one says.
+            return None
 
     def boards(self, timeout: float) -> list[str] | None:
         names: set[str] = set()
@@ -105,22 +115,56 @@ class ShardsBackend(Backend):
         return sorted(names)
 
     def open(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        if self._home is not None:
-            self._home.open(timeout)
-            self._home.close()
+        """Open it also without some of its shards; a new board needs all of them."""
+        deadline, count = time.monotonic() + timeout, self.fleet.count
+        failures: dict[int, BoardUnavailable] = {}
         with ExitStack() as opened:
-            for shard in self.fleet.shards:
-                shard.open(max(0.001, deadline - time.monotonic()))
-                opened.callback(shard.close)
-            table.check(self.board, self.fleet.shards)
+            home_failure = None if self._home is None else _failure_to_open(self._home, deadline, count + 1)
+            if self._home is not None and home_failure is None:
+                self._home.close()
+            for number, shard in enumerate(self.fleet.shards):
+                failure = _failure_to_open(shard, deadline, count - number)
+                if failure is None:
+                    opened.callback(shard.close)
+                else:
+                    failures[number] = named(failure, number)
+            self._check_table(failures, home_failure)
             opened.pop_all()
         self.fleet.health.reset()
+        self.fleet.absence.begin(failures)
+        for number, failure in failures.items():
+            self.fleet.health.failed(number)
+            logger.warning("board %r goes on without a shard: %s", self.board, failure)
+
+    def _check_table(self, failures: dict[int, BoardUnavailable], home_failure: BoardUnavailable | None) -> None:
+        """Check that those that answer are the board's shards, and make a new board's table if all do."""
+        count = self.fleet.count
+        present = {number: shard for number, shard in enumerate(self.fleet.shards) if number not in failures}
+        failure = home_failure or next(iter(failures.values()), None)
+        new = table.strangers(self.board, present, count) if present else [0]
+        if new and failure is not None:
+            raise failure
+        for number in new:
+            table.write(self.board, present[number], number, count)
+
+    def _join(self, number: int) -> None:
+        """Open a shard that was away when the board was opened, and let it tell those who listen."""
+        shard = self.fleet.shards[number]
+        shard.open(DOUBTFUL_TIMEOUT)
+        try:
+            if table.strangers(self.board, {number: shard}, self.fleet.count):
+                table.write(self.board, shard, number, self.fleet.count)
+            for listening in list(self._listening):
+                listening.begin(number, shard)
+        except BaseException:
+            shard.close()
+            raise
 
     def close(self) -> None:
         with ExitStack() as closing:
-            for shard in self.fleet.shards:
-                closing.callback(shard.close)
+            for number, shard in enumerate(self.fleet.shards):
+                if number not in self.fleet.absence:
+                    closing.callback(shard.close)
 
     def migrate(self, timeout: float) -> Migration:
         made = [shard.migrate(timeout) for shard in self.fleet.shards]
@@ -135,10 +179,11 @@ class ShardsBackend(Backend):
         return all(shard.connected for shard in self.fleet.shards)
 
     def now(self) -> float:
-        return self.fleet.shards[0].now()
+        return next(self.fleet.ask_able(self.fleet.health.able(), lambda shard: shard.now()))[1]
 
     def refresh(self) -> None:
-        self.fleet.everywhere(lambda shard: shard.refresh())
+        for _ in self.fleet.ask_able(self.fleet.health.able(), lambda shard: shard.refresh()):
+            continue
 
     def faults(self) -> list[str]:
         return self._told(lambda shard: shard.faults())
@@ -170,17 +215,30 @@ class ShardsBackend(Backend):
         return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        lock = threading.RLock()
-
-        def tell_one_at_a_time(event: JobEvent) -> None:
-            with lock:
-                tell(event)
-
-        with ExitStack() as ends:
+        listening = Listening(tell, kinds)
+        self._listening.append(listening)
+        try:
             for number, shard in enumerate(self.fleet.shards):
-                # What is done to the whole board happens on each shard, and is told once.
-                ends.callback(shard.listen(tell_one_at_a_time, kinds - _OF_BOARD if number else kinds))
-            return ends.pop_all().close
+                if number not in self.fleet.absence:
+                    listening.begin(number, shard)
+        except BaseException:
+            self._end(listening)
+            raise
+        return partial(self._end, listening)
+
+    def _end(self, listening: Listening) -> None:
+        with suppress(ValueError):
+            self._listening.remove(listening)
+        listening.end()
+
+
+def _failure_to_open(shard: Backend, deadline: float, left: int) -> BoardUnavailable | None:
+    """Open a shard in its part of the time that ``left`` of them have together, and return why that failed."""
+    try:
+        shard.open(max(0.001, (deadline - time.monotonic()) / left))
+    except BoardUnavailable as error:
+        return error
+    return None
 
 
 def _joint_capabilities(all_of_them: Sequence[Capabilities]) -> Capabilities:

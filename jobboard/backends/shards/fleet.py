@@ -12,6 +12,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
+from jobboard.backends.shards.absence import Absence
 from jobboard.backends.shards.health import Health
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
@@ -35,13 +36,16 @@ class Fleet:
     """Knows where jobs are, and sends requests there. Thread-safe.
 
     A request to several shards is sent to all of them, also if one fails: each is a step of its own.
+
+    :param join: opens a shard that did not answer when the board was opened.
     """
 
-    def __init__(self, shards: Sequence[Backend]) -> None:
+    def __init__(self, shards: Sequence[Backend], join: Callable[[int], None]) -> None:
         self.shards = tuple(shards)
         self.count = len(self.shards)
         self.choose = random.Random()
         self.health = Health(self.count)
+        self.absence = Absence(join)
         self._misplaced: dict[str, int] = {}
 
     # -- where -----------------------------------------------------------------------------------------------------
@@ -81,13 +85,15 @@ class Fleet:
         """
         try:
             with time_limit(DOUBTFUL_TIMEOUT if self.health.is_doubtful(number) else math.inf):
+                if number in self.absence:
+                    self.absence.end(number)
                 answer = send(self.shards[number])
         except (RequestRefused, TransactionUndone):
             # It answers.
             raise
         except BoardUnavailable as error:
             self.health.failed(number)
-            raise _named(error, number) from error
+            raise named(error, number) from error
         self.health.answered(number)
         return answer
 
@@ -201,7 +207,7 @@ class Fleet:
         return self.ask(self.locate([uuid])[0], send)
 
 
-def _named(error: BoardUnavailable, number: int) -> BoardUnavailable:
+def named(error: BoardUnavailable, number: int) -> BoardUnavailable:
     """Return a failure that says which shard it is of."""
     own = copy.copy(error)
     own.args = (f"shard {number}: {error}",)

@@ -28,14 +28,14 @@ class Limits(LimitStore):
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._first, self._others = fleet.shards[0], fleet.shards[1:]
+        self._others = range(1, fleet.count)
 
     def all(self) -> list[LimitRow]:
         """Return the first shard's, those of names with the sums of all."""
-        rows = self._first.limits.all()
+        rows = self._all_on(0)
         if all(row.limit.name is None for row in rows):
             return rows
-        parts = [rows, *(shard.limits.all() for shard in self._others)]
+        parts = [rows, *map(self._all_on, self._others)]
         sums: dict[str, int] = {}
         for row in (row for part in parts for row in part):
             if row.limit.name is not None and row.limit.running is not None:
@@ -47,7 +47,7 @@ class Limits(LimitStore):
 
     def put(self, row: LimitRow, after: str | None) -> Verdict:
         self._check(row)
-        verdict = self._first.limits.put(self._part(row, 0), after)
+        verdict = self._put_on(0, self._part(row, 0), after)
         if verdict is not Verdict.LOST:
             self._copy(row, after)
         return verdict
@@ -72,46 +72,46 @@ class Limits(LimitStore):
     def _copy(self, row: LimitRow, after: str | None) -> None:
         """Write a limit that the first shard has on all others, unless it has a newer one by then."""
         try:
-            for number, shard in enumerate(self._others, start=1):
-                self._copy_to(shard, self._part(row, number), after)
+            for number in self._others:
+                self._copy_to(number, self._part(row, number), after)
         except BoardUnavailable as error:
             if isinstance(error, ReplyLost):
                 raise
             raise ReplyLost(f"whether this limit is on all shards is unknown: {error}") from error
 
-    def _copy_to(self, shard: Backend, row: LimitRow, after: str | None) -> None:
+    def _copy_to(self, number: int, row: LimitRow, after: str | None) -> None:
         for _ in range(_MAX_TRIES):
-            if shard.limits.put(row, after) is not Verdict.LOST:
+            if self._put_on(number, row, after) is not Verdict.LOST:
                 return
-            if _version_on(self._first, row) != (None if _is_removal(row) else row.version):
+            if self._version_on(0, row) != (None if _is_removal(row) else row.version):
                 # A newer change was made, and is copied by who made it.
                 return
             # An earlier change was not copied.
-            after = _version_on(shard, row)
+            after = self._version_on(number, row)
             if after is None and _is_removal(row):
                 return
         raise BoardUnavailable(f"others change the limit of {row.key[0]} {row.key[1]!r} all the time; try again")
 
     def finish(self, row: LimitRow) -> None:
-        if _version_on(self._first, row) != row.version:
+        if self._version_on(0, row) != row.version:
             return
-        for shard in self._others:
-            self._copy_to(shard, row, _version_on(shard, row))
-            shard.limits.finish(row)
-        self._first.limits.finish(row)
+        for number in self._others:
+            self._copy_to(number, row, self._version_on(number, row))
+        for number in (*self._others, 0):
+            self._fleet.ask(number, lambda shard: shard.limits.finish(row))
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Find limits that a shard does not have as the first one does; those of lanes are copied if told to."""
-        first = {row.key: row for row in self._first.limits.all()}
+        first = {row.key: row for row in self._all_on(0)}
         found: list[AuditFinding] = []
-        for number, shard in enumerate(self._others, start=1):
-            there = {row.key: row.version for row in shard.limits.all()}
+        for number in self._others:
+            there = {row.key: row.version for row in self._all_on(number)}
             wanted = {key: row.version for key, row in first.items()}
             for scope, pattern in sorted(key for key in first | there if wanted.get(key) != there.get(key)):
                 # Of a name, no shard knows the whole number.
                 can_mend = scope == "lane" and (scope, pattern) in first
                 if repair and can_mend:
-                    self._copy_to(shard, first[scope, pattern], there.get((scope, pattern)))
+                    self._copy_to(number, first[scope, pattern], there.get((scope, pattern)))
                 advice = "" if can_mend else "; set it again, or set and remove it"
                 problem = f"shard {number} has not the limit of {scope} {pattern!r} that shard 0 has{advice}"
                 found.append(AuditFinding(None, problem, repaired=repair and can_mend))
@@ -143,9 +143,16 @@ class Limits(LimitStore):
         number = of_lane(lane, self._fleet.count)
         return self._fleet.ask(number, lambda shard: shard.limits.lane(lane, count))
 
+    # -- on one shard ----------------------------------------------------------------------------------------------
 
-def _version_on(shard: Backend, row: LimitRow) -> str | None:
-    return next((each.version for each in shard.limits.all() if each.key == row.key), None)
+    def _all_on(self, number: int) -> list[LimitRow]:
+        return self._fleet.ask(number, lambda shard: shard.limits.all())
+
+    def _put_on(self, number: int, row: LimitRow, after: str | None) -> Verdict:
+        return self._fleet.ask(number, lambda shard: shard.limits.put(row, after))
+
+    def _version_on(self, number: int, row: LimitRow) -> str | None:
+        return next((each.version for each in self._all_on(number) if each.key == row.key), None)
 
 
 def _is_removal(row: LimitRow) -> bool:

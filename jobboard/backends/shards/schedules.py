@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from jobboard.backends.base import Backend
+from jobboard.backends.base import PAUSE_ID, Backend
 from jobboard.backends.roles import ScheduleStore
 from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
 from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.health import MAX_PAUSE
 from jobboard.backends.shards.merging import merged_page
 from jobboard.backends.shards.placement import rendezvous
+from jobboard.errors import BoardUnavailable
 
 
 class Schedules(ScheduleStore):
@@ -35,9 +38,20 @@ class Schedules(ScheduleStore):
         return self._fleet.split(self._numbers(ids), ids, lambda shard, some: shard.schedules.read(some))
 
     def due(self, limit: int) -> DueSchedules:
-        parts = self._fleet.everywhere(lambda shard: shard.schedules.due(limit))
+        """Return those of the shards that answer; the others are asked again before long.
+
+        :raises BoardUnavailable: nobody knows whether all schedulers are paused, since that shard does not answer.
+        """
+        (first,) = self._numbers([PAUSE_ID])
+        parts = [self._fleet.ask(first, lambda shard: shard.schedules.due(limit))]
+        for number in self._fleet.health.able():
+            if number != first:
+                with suppress(BoardUnavailable):
+                    parts.append(self._fleet.ask(number, lambda shard: shard.schedules.due(limit)))
         rows = sorted((row for part in parts for row in part.rows), key=_due_order)
         nexts = [part.next_in for part in parts if part.next_in is not None]
+        if len(parts) < self._fleet.count:
+            nexts.append(MAX_PAUSE)
         next_in = 0.0 if len(rows) > limit else min(nexts, default=None)
         # What a shard judged as due is so at the moment of the clock that is ahead of the others.
         return DueSchedules(rows[:limit], next_in, max(part.now for part in parts))

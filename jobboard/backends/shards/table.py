@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgpack
@@ -32,19 +32,18 @@ class Entry:
         return data
 
 
-def check(board: str, shards: Sequence[Backend]) -> None:
-    """Check that these are the shards of the board, all of them and in their order; a new board gets its table.
+def strangers(board: str, shards: Mapping[int, Backend], count: int) -> list[int]:
+    """Return which of these know nothing of the board, which has ``count`` shards.
 
-    :raises BoardUnavailable: they are not; says what is.
+    :param shards: those that answer, by the numbers that the user gives them.
+    :raises BoardUnavailable: one of them is another shard than it is taken for; says which.
     """
-    wanted = [Entry(number, len(shards)) for number in range(len(shards))]
-    found = [_read(board, shard) for shard in shards]
-    for entry, there in zip(wanted, found, strict=True):
-        if there is not None and there != entry:
-            raise BoardUnavailable(_told(board, entry, there))
-    for shard, entry, there in zip(shards, wanted, found, strict=True):
-        if there is None:
-            _write(board, shard, entry)
+    found = {number: _read(board, shard) for number, shard in shards.items()}
+    for number, there in found.items():
+        wanted = Entry(number, count)
+        if there is not None and there != wanted:
+            raise BoardUnavailable(_told(board, wanted, there))
+    return [number for number, there in found.items() if there is None]
 
 
 def _told(board: str, wanted: Entry, found: Entry) -> str:
@@ -69,8 +68,9 @@ def _read(board: str, shard: Backend) -> Entry | None:
         raise BoardUnavailable(f"the table of shards of board {board!r} can't be decoded: {error}") from None
 
 
-def _write(board: str, shard: Backend, entry: Entry) -> None:
-    """Tell a shard what it is; it must be new, or another client has told it the same just now."""
+def write(board: str, shard: Backend, number: int, count: int) -> None:
+    """Tell a shard which one it is; it must be new, or another client has told it the same just now."""
+    entry = Entry(number, count)
     if shard.jobs.count() > 0:
         raise BoardUnavailable(
             f"what is named as shard {entry.number} of board {board!r} has jobs, and is no shard: a board can't be "
