@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, RequestRefused
 
 #: The layout that this code reads and writes. Each change that earlier clients can't share a board with raises it.
 LAYOUT = 4
@@ -21,7 +21,7 @@ def check_layout(board: str, where: str, found: bytes) -> None:
 
     :param where: the store, as errors name it.
     :param found: the number that the store has.
-    :raises BoardUnavailable: it is not ours.
+    :raises RequestRefused: it is not ours.
     """
     if found == STORED_LAYOUT:
         return
@@ -29,7 +29,7 @@ def check_layout(board: str, where: str, found: bytes) -> None:
     what_to_do = "use the version of jobboard that the board's other programs use"
     if _is_earlier(found):
         what_to_do += ", or stop them all and run `jobboard upgrade`"
-    raise BoardUnavailable(
+    raise RequestRefused(
         f"board {board!r} on {where} has layout {number}, this jobboard reads and writes layout {LAYOUT}; {what_to_do}"
     )
 
@@ -37,7 +37,7 @@ def check_layout(board: str, where: str, found: bytes) -> None:
 def must_upgrade(board: str, where: str, found: bytes) -> bool:
     """Whether a board has an earlier layout, or one of whose upgrade was interrupted.
 
-    :raises BoardUnavailable: it has a later one.
+    :raises RequestRefused: it has a later one.
     """
     if _is_earlier(found):
         return True

@@ -6,7 +6,7 @@ from jobboard.backends.findings import Migration
 from jobboard.backends.layout import STORED_LAYOUT, UPGRADING, check_layout, must_upgrade
 from jobboard.backends.redis.boards import exists, layout_key
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import RequestRefused
 
 #: What the key of the layout has instead of a number, behind the number of the board's shards.
 _SHARDS = b" shards"
@@ -20,14 +20,14 @@ def check(client: RedisClient, board: str, shards: int | None = None) -> None:
         return
     if found.endswith(_SHARDS):
         number = found.removesuffix(_SHARDS).decode()
-        raise BoardUnavailable(
+        raise RequestRefused(
             f"board {board!r} on {client.where} has {number} shards; open it with shards={number}, as ?shards={number} "
             "in its URI"
         )
     if shards is None:
         check_layout(board, client.where, found)
     elif exists(client, client.key):
-        raise BoardUnavailable(
+        raise RequestRefused(
             f"board {board!r} on {client.where} has no shards, and can't be divided; open it without shards={shards}, "
             "or take another name"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, RequestRefused
 
 
 class Absence:
@@ -37,7 +37,11 @@ class Absence:
             raise BoardUnavailable("another thread opens it just now")
         try:
             if number in self._absent:
-                self._join(number)
+                try:
+                    self._join(number)
+                except RequestRefused as error:
+                    # No single request is refused: it answers, but can't be used.
+                    raise BoardUnavailable(str(error)) from error
                 self._absent.discard(number)
         finally:
             self._joining.pop(number, None)

@@ -32,7 +32,7 @@ from jobboard.backends.shards.reading import Reading
 from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
 from jobboard.backends.shards.waiter import ShardsWaiter
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, RequestRefused
 from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.backends.shards")
@@ -233,9 +233,14 @@ class ShardsBackend(Backend):
 
 
 def _failure_to_open(shard: Backend, deadline: float, left: int) -> BoardUnavailable | None:
-    """Open a shard in its part of the time that ``left`` of them have together, and return why that failed."""
+    """Open a shard in its part of the time that ``left`` of them have together, and return why that failed.
+
+    :raises RequestRefused: it answers, and keeps something else than a board of ours.
+    """
     try:
         shard.open(max(0.001, (deadline - time.monotonic()) / left))
+    except RequestRefused:
+        raise
     except BoardUnavailable as error:
         return error
     return None

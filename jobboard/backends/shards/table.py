@@ -10,7 +10,7 @@ import msgpack
 
 from jobboard.backends.base import Backend
 from jobboard.backends.book_rows import BookSave, SaveOutcome
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, RequestRefused
 
 #: The same on every shard of every board.
 TABLE = "6a6f6262-6f61-4264-8073-686172647301"
@@ -36,13 +36,13 @@ def strangers(board: str, shards: Mapping[int, Backend], count: int) -> list[int
     """Return which of these know nothing of the board, which has ``count`` shards.
 
     :param shards: those that answer, by the numbers that the user gives them.
-    :raises BoardUnavailable: one of them is another shard than it is taken for; says which.
+    :raises RequestRefused: one of them is another shard than it is taken for; says which.
     """
     found = {number: _read(board, shard) for number, shard in shards.items()}
     for number, there in found.items():
         wanted = Entry(number, count)
         if there is not None and there != wanted:
-            raise BoardUnavailable(_told(board, wanted, there))
+            raise RequestRefused(_told(board, wanted, there))
     return [number for number, there in found.items() if there is None]
 
 
@@ -72,7 +72,7 @@ def write(board: str, shard: Backend, number: int, count: int) -> None:
     """Tell a shard which one it is; it must be new, or another client has told it the same just now."""
     entry = Entry(number, count)
     if shard.jobs.count() > 0:
-        raise BoardUnavailable(
+        raise RequestRefused(
             f"what is named as shard {entry.number} of board {board!r} has jobs, and is no shard: a board can't be "
             "divided later; take another name, or let its jobs end first"
         )

@@ -12,7 +12,7 @@ from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.driver import Driver
 from jobboard.backends.sql.planner import Step
 from jobboard.backends.sql.transaction import Transaction
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, RequestRefused
 
 
 def read_version(cursor: Any, dialect: Dialect) -> str | None:
@@ -28,7 +28,7 @@ def refuse_other_version(found: str, where: str) -> None:
     """
     refuse_newer(found, where)
     if found != str(schema.VERSION):
-        raise BoardUnavailable(
+        raise RequestRefused(
             f"{where} has the tables of schema {found}, this jobboard needs schema {schema.VERSION}; use the version "
             "of jobboard that the board's other programs use, or stop them all and run `jobboard migrate`"
         )
@@ -37,10 +37,10 @@ def refuse_other_version(found: str, where: str) -> None:
 def refuse_newer(found: str, where: str) -> None:
     """Refuse tables of a newer version than ours.
 
-    :raises BoardUnavailable: they are newer.
+    :raises RequestRefused: they are newer.
     """
     if schema.is_newer(found):
-        raise BoardUnavailable(
+        raise RequestRefused(
             f"{where} was made by a newer jobboard (schema {found}, this one reads {schema.VERSION}); upgrade jobboard"
         )
 
