@@ -4,7 +4,8 @@
 STORE`` measures other libraries on the same store, ``python -m benchmarks loops STORE`` the loop of one worker on
 TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of this checkout, or of two.
 ``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time, and ``python -m
-benchmarks lives STORE`` what it costs after a million others.
+benchmarks lives STORE`` what it costs after a million others. ``python -m benchmarks shards`` measures what each
+further server adds to a board.
 ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
@@ -24,6 +25,7 @@ from benchmarks.lives import main as measure_lives
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.loops import main as measure_loops
 from benchmarks.pressure import main as measure_pressure
+from benchmarks.shards import main as measure_shards
 from benchmarks.stores import STORES
 
 _GROUPS = Catalogue(
@@ -50,6 +52,7 @@ _COMMANDS = {
     "house": measure_house,
     "pressure": measure_pressure,
     "lives": measure_lives,
+    "shards": measure_shards,
 }
 
 
