@@ -127,23 +127,23 @@ class ShardsBackend(Backend):
                 if failure is None:
                     opened.callback(shard.close)
                 else:
-                    failures[number] = named(failure, number)
+                    failures[number] = failure
             self._check_table(failures, home_failure)
             opened.pop_all()
         self.fleet.health.reset()
         self.fleet.absence.begin(failures)
-        for number, failure in failures.items():
+        for number in failures:
             self.fleet.health.failed(number)
-            logger.warning("board %r goes on without a shard: %s", self.board, failure)
+        if failures:
+            logger.warning("board %r goes on without a part of its jobs: %s", self.board, named(failures))
 
     def _check_table(self, failures: dict[int, BoardUnavailable], home_failure: BoardUnavailable | None) -> None:
         """Check that those that answer are the board's shards, and make a new board's table if all do."""
         count = self.fleet.count
         present = {number: shard for number, shard in enumerate(self.fleet.shards) if number not in failures}
-        failure = home_failure or next(iter(failures.values()), None)
         new = table.strangers(self.board, present, count) if present else [0]
-        if new and failure is not None:
-            raise failure
+        if new and (failures or home_failure):
+            raise named(failures) if home_failure is None else home_failure
         for number in new:
             table.write(self.board, present[number], number, count)
 

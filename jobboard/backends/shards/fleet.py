@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
@@ -79,10 +79,17 @@ class Fleet:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def ask(self, number: int, send: Callable[[Backend], T]) -> T:
-        """Send a request to one shard; a failure says which one it is.
+        """Send a request to one shard; a failure says which one it is."""
+        try:
+            return self._ask(number, send)
+        except (RequestRefused, TransactionUndone):
+            # It answers.
+            raise
+        except BoardUnavailable as error:
+            raise named({number: error}) from error
 
-        One that did not answer the last time gets less time to.
-        """
+    def _ask(self, number: int, send: Callable[[Backend], T]) -> T:
+        """Send a request to one shard. One that did not answer the last time gets less time to."""
         try:
             with time_limit(DOUBTFUL_TIMEOUT if self.health.is_doubtful(number) else math.inf):
                 if number in self.absence:
@@ -91,9 +98,9 @@ class Fleet:
         except (RequestRefused, TransactionUndone):
             # It answers.
             raise
-        except BoardUnavailable as error:
+        except BoardUnavailable:
             self.health.failed(number)
-            raise named(error, number) from error
+            raise
         self.health.answered(number)
         return answer
 
@@ -138,12 +145,12 @@ class Fleet:
         for at, number in enumerate(numbers):
             groups.setdefault(number, []).append(at)
         answers: dict[int, T] = {}
-        failures: list[BoardUnavailable] = []
+        failures: dict[int, BoardUnavailable] = {}
         for number, group in groups.items():
             try:
-                found = self.ask(number, lambda shard, group=group: send(shard, [items[at] for at in group]))  # type: ignore[misc]
+                found = self._ask(number, lambda shard, group=group: send(shard, [items[at] for at in group]))  # type: ignore[misc]
             except BoardUnavailable as error:
-                failures.append(error)
+                failures[number] = error
                 continue
             answers.update(zip(group, found, strict=True))
         if failures:
@@ -207,23 +214,24 @@ class Fleet:
         return self.ask(self.locate([uuid])[0], send)
 
 
-def named(error: BoardUnavailable, number: int) -> BoardUnavailable:
-    """Return a failure that says which shard it is of."""
-    own = copy.copy(error)
-    own.args = (f"shard {number}: {error}",)
+def named(failures: Mapping[int, BoardUnavailable]) -> BoardUnavailable:
+    """Return the first of these failures, which says of which shards there are any."""
+    first = next(iter(failures.values()))
+    own = copy.copy(first)
+    own.args = (f"shard{'s' if len(failures) > 1 else ''} {', '.join(map(str, failures))}: {first}",)
     return own
 
 
-def _failure_of(failures: Sequence[BoardUnavailable], changed: bool) -> BoardUnavailable:
+def _failure_of(failures: Mapping[int, BoardUnavailable], changed: bool) -> BoardUnavailable:
     """Return the error of a request that has failed on some shards."""
-    lost = next((error for error in failures if isinstance(error, ReplyLost)), None)
-    if lost is not None:
-        return lost
-    if not changed:
-        return failures[0]
-    error = ReplyLost(f"a part of this took effect, and a part did not: {failures[0]}")
-    error.is_partial, error.__cause__ = True, failures[0]
-    return error
+    lost = {number: error for number, error in failures.items() if isinstance(error, ReplyLost)}
+    failure = named(lost or failures)
+    failure.__cause__ = next(iter((lost or failures).values()))
+    if lost or not changed:
+        return failure
+    partial = ReplyLost(f"a part of this took effect, and a part did not: {failure}")
+    partial.is_partial, partial.__cause__ = True, failure
+    return partial
 
 
 def chain_pages(
