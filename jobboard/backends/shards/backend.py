@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,9 @@ from jobboard.errors import BoardUnavailable, RequestRefused
 from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.backends.shards")
+
+#: Stands among the numbers of shards for what keeps how many there are, where all are on one server.
+_HOME = -1
 #: What a store says about what it keeps, the worst first.
 _LEAST_KEPT = (False, None, True)
 
@@ -69,7 +72,7 @@ class ShardsBackend(Backend):
     ) -> None:
         """Build it over stores at URIs, or over backends of one kind, the number of which ``home`` keeps."""
         super().__init__(board, address)
-        #: It is opened first: it refuses another number of shards.
+        #: It is opened first, and closed again: it refuses another number of shards.
         self._home = home
         self._build(shards or self._shards_at([*uri, *uris]))
 
@@ -95,7 +98,10 @@ class ShardsBackend(Backend):
     # -- connection ------------------------------------------------------------------------------------------------
 
     def exists(self, timeout: float) -> bool | None:
-        found = [self._exists_on(shard, timeout / self.fleet.count) for shard in self.fleet.shards]
+        deadline, count = time.monotonic() + timeout, self.fleet.count
+        found = [
+            self._exists_on(shard, _share(deadline, count - number)) for number, shard in enumerate(self.fleet.shards)
+        ]
         return True if any(found) else None if None in found else False
 
     def _exists_on(self, shard: Backend, timeout: float) -> bool | None:
@@ -116,20 +122,20 @@ class ShardsBackend(Backend):
 
     def open(self, timeout: float) -> None:
         """Open it also without some of its shards; a new board needs all of them."""
-        deadline, count = time.monotonic() + timeout, self.fleet.count
-        failures: dict[int, BoardUnavailable] = {}
+        deadline = time.monotonic() + timeout
         with ExitStack() as opened:
-            home_failure = None if self._home is None else _failure_to_open(self._home, deadline, count + 1)
-            if self._home is not None and home_failure is None:
-                self._home.close()
-            for number, shard in enumerate(self.fleet.shards):
-                failure = _failure_to_open(shard, deadline, count - number)
-                if failure is None:
-                    opened.callback(shard.close)
-                else:
-                    failures[number] = failure
-            self._check_table(failures, home_failure)
+            failures = self._open_parts(range(0 if self._home is None else _HOME, self.fleet.count), deadline, opened)
+            new = self._strangers(failures)
+            if new and failures:
+                # Some may have been slow.
+                failures = self._open_parts(list(failures), deadline, opened)
+                new = self._strangers(failures)
+            if new and failures:
+                raise failures.get(_HOME) or named(failures)
+            for number in new:
+                table.write(self.board, self.fleet.shards[number], number, self.fleet.count)
             opened.pop_all()
+        failures.pop(_HOME, None)
         self.fleet.health.reset()
         self.fleet.absence.begin(failures)
         for number in failures:
@@ -137,15 +143,35 @@ class ShardsBackend(Backend):
         if failures:
             logger.warning("board %r goes on without a part of its jobs: %s", self.board, named(failures))
 
-    def _check_table(self, failures: dict[int, BoardUnavailable], home_failure: BoardUnavailable | None) -> None:
-        """Check that those that answer are the board's shards, and make a new board's table if all do."""
-        count = self.fleet.count
+    def _open_parts(self, numbers: Sequence[int], deadline: float, opened: ExitStack) -> dict[int, BoardUnavailable]:
+        """Open shards, each in its share of the time, and return why that failed.
+
+        :raises RequestRefused: one answers, and keeps something else than a part of this board.
+        """
+        failures: dict[int, BoardUnavailable] = {}
+        for at, number in enumerate(numbers):
+            try:
+                self._open_part(number, _share(deadline, len(numbers) - at), opened)
+            except RequestRefused:
+                raise
+            except BoardUnavailable as error:
+                failures[number] = error
+        return failures
+
+    def _open_part(self, number: int, timeout: float, opened: ExitStack) -> None:
+        if number == _HOME and self._home is not None:
+            self._home.open(timeout)
+            self._home.close()
+        else:
+            self.fleet.shards[number].open(timeout)
+            opened.callback(self.fleet.shards[number].close)
+
+    def _strangers(self, failures: Collection[int]) -> list[int]:
+        """Return which of the shards that answer know nothing of the board; all of them if none answers."""
         present = {number: shard for number, shard in enumerate(self.fleet.shards) if number not in failures}
-        new = table.strangers(self.board, present, count) if present else [0]
-        if new and (failures or home_failure):
-            raise named(failures) if home_failure is None else home_failure
-        for number in new:
-            table.write(self.board, present[number], number, count)
+        if not present:
+            return list(range(self.fleet.count))
+        return table.strangers(self.board, present, self.fleet.count)
 
     def _join(self, number: int) -> None:
         """Open a shard that was away when the board was opened, and let it tell those who listen."""
@@ -232,18 +258,10 @@ class ShardsBackend(Backend):
         listening.end()
 
 
-def _failure_to_open(shard: Backend, deadline: float, left: int) -> BoardUnavailable | None:
-    """Open a shard in its part of the time that ``left`` of them have together, and return why that failed.
-
-    :raises RequestRefused: it answers, and keeps something else than a board of ours.
-    """
-    try:
-        shard.open(max(0.001, (deadline - time.monotonic()) / left))
-    except RequestRefused:
-        raise
-    except BoardUnavailable as error:
-        return error
-    return None
+def _share(deadline: float, left: int) -> float:
+    """Return the seconds that a shard gets to answer, of the time that ``left`` of them have together."""
+    seconds = deadline - time.monotonic()
+    return max(0.001, min(seconds, max(DOUBTFUL_TIMEOUT, seconds / left)))
 
 
 def _joint_capabilities(all_of_them: Sequence[Capabilities]) -> Capabilities:
