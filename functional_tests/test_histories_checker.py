@@ -13,6 +13,7 @@ from histories.plan import steps_of
 from histories.planted import PLANTED, Planted
 from histories.planted_in_conductors import PLANTED_IN_CONDUCTORS
 from histories.records import Fault, Op
+from histories.rest import Rest, nothing_lost
 from histories.run import Report, Wish, judge_again, run
 from histories.run_checks import RUN_CHECKS
 
@@ -88,6 +89,18 @@ def test_a_delay_that_a_restore_has_ended_binds_no_claim_after_a_repeated_post()
     early = "no job is claimed before it is due"
     assert early not in {found.promise for found in check(History([first, *ended, again, claimed]), CHECKS)}
     assert early in {found.promise for found in check(History([first, again, claimed]), CHECKS)}
+
+
+@pytest.mark.parametrize("sequence", [1, 2])
+def test_a_post_after_a_purge_is_of_a_new_job_if_its_place_is_new(sequence: int) -> None:
+    shown = {"uuid": "a", "name": "mail", "token": 0, "sequence": 1}
+    ops = [
+        Op("w0.0.1", "w0.0", "post", {"uuid": "a", "name": "mail"}, 1.0, 1.1, "ok", shown),
+        Op("w0.0.2", "w0.0", "consume", {"uuid": "a", "who": "w0", "token": 1}, 2.0, 2.1, "ok"),
+        Op("w0.0.3", "w0.0", "purge", {"uuid": "a"}, 3.0, 3.1, "ok"),
+        Op("w0.0.4", "w0.0", "post", {"uuid": "a", "name": "mail"}, 4.0, 4.1, "ok", shown | {"sequence": sequence}),
+    ]
+    assert len(list(nothing_lost(History(ops), Rest([], {}, 0, [])))) == (sequence == 2)
 
 
 def test_a_sound_store_shows_no_violation_also_when_its_records_are_read_again(tmp_path: Path) -> None:

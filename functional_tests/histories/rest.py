@@ -160,8 +160,12 @@ def nothing_lost(history: History, rest: Rest) -> Iterator[Violation]:
         if not posts or uuid in there:
             continue
         last = posts[-1]
-        # A purged uuid that is posted again is a new job, which no earlier end excuses.
-        is_new = any(event.is_ok and event.end < last.start for event in of_kind(events, "purge"))
+        # A purged uuid that is posted again is a new job, which no earlier end excuses. But a purge that was repeated
+        # may find a job that has ended, and which is remembered for repeated posts: that one is no new job.
+        before = {event.shown.get("sequence") for event in events if event.end < last.start}
+        is_new = last.shown["sequence"] not in before and any(
+            event.is_ok and event.end < last.start for event in of_kind(events, "purge")
+        )
         ends = [
             event
             for event in of_kind(events, "consume", "cancel", "purge")
