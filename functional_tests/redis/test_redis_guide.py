@@ -20,8 +20,8 @@ def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
     text = GUIDE.read_text(encoding="utf-8").partition("Several servers of any kind")[0]
     blocks = [(kind, textwrap.dedent(block)) for kind, block in _BLOCK.findall(text)]
     shell = [block for kind, block in blocks if kind == "shell"]
-    for name, block in zip(("work.py", "post.py"), (block for kind, block in blocks if kind == "python"), strict=True):
-        (tmp_path / name).write_text(block)
+    (work,) = (block for kind, block in blocks if kind == "python")
+    (tmp_path / "work.py").write_text(work)
     script = "\necho --- $?\n".join([*shell, _END])
     for port in ("7000", "7001", "7002"):
         script = script.replace(port, str(free_port(10_000)))
@@ -31,7 +31,7 @@ def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
     )
     parts = done.stdout.split("--- ")
     assert "All 16384 slots covered" in parts[0], done.stderr
-    working, down, back = parts[2:5]
+    working, down, back = parts[3:6]
     assert "board 'reports' on shards" in working, done.stderr
     assert "BAD" not in working
     assert "BAD" in down

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
 from jobboard.backends.edge_store import EdgeStore, NoEdges
-from jobboard.backends.findings import Migration, Persistence
+from jobboard.backends.findings import Migration, Persistence, Shard
 from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
 from jobboard.backends.rows import JobRow
@@ -261,6 +261,10 @@ class Backend(abc.ABC):
         What its kind says, without a request, where no request can tell.
         """
         return Persistence(self.capabilities.durable)
+
+    def shards(self) -> list[Shard]:
+        """Return the parts of a board that is spread over several, also those that do not answer; [] for any other."""
+        return []
 
     def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:
         """Return the uuid of a job that is about to be posted; no request. A repeat of the post has the same.

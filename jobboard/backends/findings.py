@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobboard.stats import BoardStats
+
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
@@ -43,6 +45,15 @@ class Persistence:
 
     kept: bool | None
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A part of a board that is spread over several: its number, and its jobs, or why it does not tell them."""
+
+    number: int
+    stats: BoardStats | None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

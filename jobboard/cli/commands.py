@@ -74,6 +74,7 @@ _MODULES = {
         "export": "Write jobs as JSON, one a line, in the order of claims; without --state those on the board.",
         "ls": "List jobs in the order in which they are claimed; without --state those on the board.",
         "owners": "Show who holds how many jobs.",
+        "shards": "Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any.",
         "stats": "Count the jobs by state and name, and say what is paused.",
         "watch": "Show the events of the board as they happen.",
     },

@@ -1,4 +1,4 @@
-"""Commands that look at a board: ls, export, owners, entities, stats, watch."""
+"""Commands that look at a board: ls, export, owners, entities, stats, shards, watch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ from jobboard.cli.values import SPAN
 from jobboard.events import FREQUENT, EventKind, JobEvent
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
-from jobboard.operate.views import entity_view, event_view, export_of, owners, paused_texts, row_of, stats, view_of
+from jobboard.operate.views import (
+    entity_view,
+    event_view,
+    export_of,
+    owners,
+    paused_texts,
+    row_of,
+    shards,
+    stats,
+    view_of,
+)
 from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
 
@@ -127,6 +137,19 @@ def stats_command(session: Session) -> None:
         session.output.hint(f"paused: {', '.join(paused)}")
 
 
+@command("shards", "jobboard shards", "jobboard shards --json | jq '.[] | select(.problem)'")
+@pass_session
+def shards_command(session: Session) -> None:
+    """Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any."""
+    rows = shards(session.board())
+    problems = [row["problem"] for row in rows if row["problem"] is not None]
+    session.output.table(("shard", *COUNTED), rows, empty="this board is on one store: it has no shards")
+    for problem in problems:
+        session.output.hint(problem)
+    if problems:
+        raise click.exceptions.Exit(2)
+
+
 @command(
     "watch",
     "jobboard watch",
@@ -175,4 +198,4 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)
 
 
-COMMANDS = (ls, export, owners_command, entities, stats_command, watch)
+COMMANDS = (ls, export, owners_command, entities, stats_command, shards_command, watch)

@@ -10,10 +10,12 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from jobboard.board import client_of
 from jobboard.operate.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState
+from jobboard.stats import COUNTED
 from jobboard.text import in_one_line
 
 if TYPE_CHECKING:
@@ -119,6 +121,16 @@ def entity_view(entity: Entity) -> dict[str, Any]:
 def stats(board: JobBoard) -> dict[str, Any]:
     """Return the numbers of jobs by state, the same by name, and what is paused."""
     return asdict(board.stats()) | {"paused": paused_view(board.pauses(), board.limits)}
+
+
+def shards(board: JobBoard) -> list[dict[str, Any]]:
+    """Return the numbers of jobs of each shard of a board; None, and a ``problem``, of one that does not answer."""
+    client = client_of(board)
+    return [
+        {"shard": shard.number, **{state: getattr(shard.stats, state, None) for state in COUNTED},
+         "problem": shard.failure or None}
+        for shard in client.call(client.backend.shards)
+    ]  # fmt: skip
 
 
 def owners(board: JobBoard) -> list[dict[str, Any]]:

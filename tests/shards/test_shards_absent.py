@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from jobboard import BoardUnavailable, Conductor, Every, Handlers, JobBoard, Sch
 from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.shards import health
 from jobboard.backends.shards.placement import rendezvous
+from jobboard.cli.app import run as jobboard_command
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.status import status
 from jobboard.testing import eventually
@@ -27,11 +29,11 @@ class Files:
         self._folder = folder
         for name in "abc":
             (folder / name).mkdir()
-        self._uris = [f"sqlite:///{folder}/{name}/{name}.db" for name in "abc"]
+        uris = [f"sqlite:///{folder}/{name}/{name}.db" for name in "abc"]
+        self.uri = "shards://?" + "&".join(f"uri={quote(uri, safe='')}" for uri in uris)
 
     def fetch(self) -> JobBoard:
-        uris = "&".join(f"uri={quote(uri, safe='')}" for uri in self._uris)
-        return jobboard.fetch("jobs", f"shards://?{uris}", patience=0.1)
+        return jobboard.fetch("jobs", self.uri, patience=0.1)
 
     def take_away(self, name: str = "c") -> None:
         (self._folder / name).rename(self._folder / "away")
@@ -82,6 +84,27 @@ def test_it_works_on_the_others_and_takes_the_shard_in(
         board.consume_many(jobs, "alice")
     assert done == posted | later
     assert board.audit() == []
+
+
+def test_the_shards_are_listed_also_while_one_is_away(
+    files: Files, posted: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--board", files.uri, "--name", "jobs", "shards", "--json"]
+    assert jobboard_command(arguments) == 2
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["shard"], row["problem"] is None) for row in rows] == [(0, True), (1, True), (2, False)]
+    assert "shard 2: " in rows[2]["problem"]
+    assert rows[2]["unclaimed"] is None
+    files.bring_back()
+    assert jobboard_command(arguments) == 0
+    assert sum(row["unclaimed"] for row in json.loads(capsys.readouterr().out)) == len(posted)
+
+
+def test_a_board_of_one_store_has_no_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with jobboard.backend("jobs", f"sqlite:///{tmp_path}/jobs.db") as board:
+        board.post("resize")
+    assert jobboard_command(["--board", f"sqlite:///{tmp_path}/jobs.db", "--name", "jobs", "shards"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_its_events_are_told_from_its_return_on(files: Files, board: JobBoard) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.findings import Migration, Persistence
+from jobboard.backends.findings import Migration, Persistence, Shard
 from jobboard.backends.loading import backend_at
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.shards import placement, table
@@ -222,6 +222,15 @@ class ShardsBackend(Backend):
         told = self.fleet.everywhere(lambda shard: shard.persistence())
         number, least = min(enumerate(told), key=lambda each: _LEAST_KEPT.index(each[1].kept))
         return replace(least, text=f"shard {number}: {least.text}") if least.text else least
+
+    def shards(self) -> list[Shard]:
+        return [self._shard(number) for number in range(self.fleet.count)]
+
+    def _shard(self, number: int) -> Shard:
+        try:
+            return Shard(number, self.fleet.ask(number, lambda shard: shard.jobs.stats()))
+        except BoardUnavailable as error:
+            return Shard(number, None, str(error))
 
     def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
         parts = enumerate(self.fleet.everywhere(ask))
