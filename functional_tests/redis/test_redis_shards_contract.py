@@ -1,4 +1,4 @@
-"""The contract on boards of shards: four on one Redis server, twelve on a Cluster of three nodes."""
+"""A part of the contract on boards of shards: four on one Redis server, twelve on a Cluster of three nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from harnesses.redis_shards_harness import ClusterShardsHarness, RedisShardsHarn
 from servers.redis_rights import USER, allow_least_rights
 from servers.redis_servers import RedisCluster, RedisServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
-from jobboard.testing.contract import WHOLE_BOARD_CASES
+from jobboard.testing import Harness
 from jobboard.testing.counting import count_cases
 
 
@@ -27,8 +26,12 @@ def single() -> Iterator[RedisServer]:
 cluster = a_server(RedisCluster)
 
 
-class TestRedisShards(Contract):
-    executed_cases = CONTRACT_CASES - WHOLE_BOARD_CASES
+#: The whole contract runs over shards of the embedded stores (tests/shards).
+CASES = FurtherContract.all_cases - count_cases(FurtherContract, sharded=False)
+
+
+class TestRedisShards(FurtherContract):
+    executed_cases = CASES
 
     @pytest.fixture
     def harness(self, single: RedisServer) -> Iterator[Harness]:
@@ -37,7 +40,7 @@ class TestRedisShards(Contract):
 
 
 class TestClusterShards(FurtherContract):
-    executed_cases = FurtherContract.all_cases - count_cases(FurtherContract, sharded=False)
+    executed_cases = CASES
 
     @pytest.fixture
     def harness(self, cluster: RedisCluster) -> Iterator[Harness]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import psycopg
 
 from jobboard.testing import eventually
 from servers.base import HOST, RunningServer, free_port
-from servers.new_data import put_new_data
+from servers.new_data import Make, put_new_data
 
 #: What the packages install; ``PATH`` has them nowhere.
 _PROGRAMS = "/usr/lib/postgresql/*/bin"
@@ -43,19 +44,27 @@ def give_to_user(folder: Path) -> None:
         shutil.chown(folder, _USER, _USER)
 
 
-def _make_data(folder: Path) -> None:
-    give_to_user(folder.parent)
-    make = (programs() / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
-    subprocess.run(as_user(*make, "--locale=C.UTF-8"), check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
+@functools.cache
+def _maker_of(folder_of_programs: Path) -> Make:
+    """Return what makes new data of one version."""
+
+    def make_data(folder: Path) -> None:
+        give_to_user(folder.parent)
+        initdb = (folder_of_programs / "initdb", "-D", folder, "-U", "postgres", "--auth=trust", "--no-sync")
+        make = as_user(*initdb, "-E", "UTF8", "--locale=C.UTF-8")
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd=folder.parent)
+
+    return make_data
 
 
 class PostgresqlServer(RunningServer):
     """One ``postgres`` with an empty database ``jobs``.
 
     :param options: settings of its configuration; by default nothing waits for the disk.
+    :param folder_of_programs: where its programs are; by default the newest that Debian has installed.
     """
 
-    def __init__(self, options: dict[str, str] | None = None) -> None:
+    def __init__(self, options: dict[str, str] | None = None, folder_of_programs: Path | None = None) -> None:
         super().__init__([])
         self.port = free_port()
         self._data = self.folder / "data"
@@ -69,7 +78,8 @@ class PostgresqlServer(RunningServer):
             **(options or {}),
         }
         given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        self.command = as_user(programs() / "postgres", "-D", self._data, *given)
+        self._programs = folder_of_programs or programs()
+        self.command = as_user(self._programs / "postgres", "-D", self._data, *given)
         self._is_made = False
 
     @property
@@ -79,7 +89,7 @@ class PostgresqlServer(RunningServer):
     def start(self) -> PostgresqlServer:
         if not self._is_made:
             give_to_user(self.folder)
-            put_new_data(_make_data, self._data)
+            put_new_data(_maker_of(self._programs), self._data)
         super().start()
         if not self._is_made:
             with self.client("postgres") as client:

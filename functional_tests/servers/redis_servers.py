@@ -13,9 +13,11 @@ from servers.base import HOST, RunningServer, free_port, program
 
 
 class RedisServer(RunningServer):
-    """One ``redis-server``; ``options`` are those of its configuration file."""
+    """One ``redis-server``, or another executable; ``options`` are those of its configuration file."""
 
-    def __init__(self, options: dict[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, options: dict[str, str] | None = None, port: int | None = None, executable: str | None = None
+    ) -> None:
         self.port = port or free_port()
         super().__init__([])
         given = {
@@ -28,7 +30,7 @@ class RedisServer(RunningServer):
             **(options or {}),
         }
         arguments = [part for option, value in given.items() for part in (f"--{option}", *_words(option, value))]
-        self.command = [program("redis-server", "redis-server"), *arguments]
+        self.command = [executable or program("redis-server", "redis-server"), *arguments]
 
     @property
     def uri(self) -> str:
