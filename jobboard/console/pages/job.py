@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -10,9 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jobboard.console.shared import Message, answers_of, checked, message_of
+from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
+from jobboard.events import EventKind
 from jobboard.job import row_of
+from jobboard.operate.attempts import attempts_of
 from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
@@ -93,6 +97,9 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         holder=_holder_of_key(view, job),
         carried=_carried(view, job) if view.may("details") else None,
         progress=_progress(job),
+        attempts=_attempts(job),
+        is_whole=_is_whole(job),
+        every_state=[state.value.lower() for state in JobState],
         steps=_steps(job),
     )
 
@@ -138,6 +145,16 @@ def _progress(job: Job) -> tuple[float, float | None] | None:
     if not isinstance(done, (int, float)):
         return None
     return done, total if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _attempts(job: Job) -> list[Row]:
+    record = job.record
+    return rows_of(attempts_of(record.history, record.state), _is_whole(job), datetime.now(UTC))
+
+
+def _is_whole(job: Job) -> bool:
+    """Whether its history goes back to its post."""
+    return job.record.history[:1] != () and job.record.history[0].kind is EventKind.POSTED
 
 
 def _steps(job: Job) -> list[tuple[Any, float | None]]:
