@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, table
 from jobboard.console.mending import mend_of
+from jobboard.console.pace import Tile, pace_of
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Sampler
@@ -42,6 +43,8 @@ def show(view: View) -> Response:
         span=span,
         name=name,
         rows=rows,
+        tiles=_tiles(view, sampler, status, span, name),
+        was_paused=any(row["paused"] for row in rows),
         since=since,
         now=time.time(),
         is_holder=sampler.is_holder,
@@ -54,6 +57,15 @@ def history(view: View) -> Response:
     sampler.start()
     span, name = span_named(view.query("span")), view.query("name")
     return JSONResponse(answers_of(view).get(("chart", span, name), lambda: chart(sampler, SPANS[span], name)))
+
+
+def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, name: str) -> list[Tile]:
+    """Return how fast it gets on; [] where the store has never answered."""
+    if "names" not in status:
+        return []
+    numbers = status["names"].get(name, {}) if name else status["totals"]
+    waiting = numbers.get("unclaimed", 0)
+    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting))
 
 
 def _counted(status: Mapping[str, Any]) -> str:
