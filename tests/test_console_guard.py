@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,19 +12,25 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from helpers.console import Asking, asking, served
+from helpers.console import Asking, asking, links_of, served, text_of
+from helpers.counted_requests import count_requests
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message
 
-from jobboard import JobBoard, backend, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, Posting, backend, fetch
 from jobboard.console import RIGHTS, allow, app
 from jobboard.console.basic_auth import MAX_TRIES, BasicAuth, read_users
 from jobboard.console.guard import Guard
 from jobboard.console.static_files import static_files
 from jobboard.errors import MissingExtra
+
+
+def _refuse(*_: object) -> None:
+    raise BoardUnavailable("no route to it")
+
 
 VENDOR = Path(__file__).parent.parent / "jobboard" / "console" / "static" / "vendor"
 
@@ -294,6 +301,30 @@ class TestBoards:
         for slug in ("a-board", "b", "b-2"):
             assert f'href="/b/{slug}/' in page.text
             assert asking(boards).get(f"/b/{slug}/jobs").status_code == 200
+        for board in boards:
+            board.close()
+
+    def test_each_board_has_a_verdict_and_numbers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _well, bad, dead = boards = [fetch(name, f"memory://{name}") for name in ("well", "bad", "dead")]
+        bad.connect()
+        bad.post_many([Posting("mail")] * 3)
+        bad.register_entity(Entity("conductor", "worker", {"names": ["mail"], "healthy": False, "fault": "x"}, 600))
+        monkeypatch.setattr(dead, "connect", _refuse)
+        ask = asking(boards)
+        page = ask.get("/")
+        rows = {
+            name: text_of(row) for name, row in re.findall(r'<tr id="board-(\w+)">(.*?)</tr>', page.text, re.DOTALL)
+        }
+        assert list(rows)[-1] == "well"
+        assert "All is well" in rows["well"]
+        assert "1 problem worker can't run anything" in rows["bad"]
+        assert re.search(r"3 waiting on bad \S+ 0 running on bad .* 1 conductors of bad \ds ago", rows["bad"])
+        assert "1 problem" in rows["dead"]
+        assert "no route to it" in rows["dead"]
+        assert "/b/bad/jobs?state=unclaimed" in links_of(page)
+        sent = count_requests(bad, monkeypatch)
+        ask.get("/")
+        assert sent == []
         for board in boards:
             board.close()
 

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -25,6 +25,7 @@ from jobboard.board import JobBoard
 from jobboard.console.boards import ConsoleBoard, console_boards
 from jobboard.console.guard import LOOPBACK, Guard
 from jobboard.console.pages import all_pages
+from jobboard.console.pages import boards as boards_page
 from jobboard.console.rights import Access, allow, check_rights
 from jobboard.console.static_files import answer_with_file
 from jobboard.console.view import Answer, OnAction, Page, Settings, View
@@ -87,7 +88,7 @@ def app(
     )
     dispatcher = _Dispatcher(settings)
     routes = [
-        Route("/", dispatcher.endpoint(_boards)),
+        Route("/", dispatcher.endpoint(boards_page.show)),
         Route("/static/{path:path}", answer_with_file),
         *(_route(dispatcher, page) for page in settings.pages),
         _route(dispatcher, Page("{path:path}", _no_page)),
@@ -105,14 +106,6 @@ def app(
 def _route(dispatcher: _Dispatcher, page: Page) -> Route:
     methods = ["GET"] if page.act is None else ["GET", "POST"]
     return Route(f"/b/{{board}}/{page.path}", dispatcher.endpoint(page.show, page), methods=methods)
-
-
-def _boards(view: View) -> Response:
-    """List the boards; the only one is shown at once."""
-    entries = list(view.settings.boards.values())
-    if len(entries) == 1:
-        return RedirectResponse(view.root_url(f"b/{entries[0].slug}/{view.settings.pages[0].path}"), 303)
-    return view.render("boards.html")
 
 
 def _no_page(view: View) -> Response:

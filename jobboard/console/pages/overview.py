@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse, Response
 from jobboard.console.charting import SPANS, chart, span_named, table
 from jobboard.console.mending import mend_of
 from jobboard.console.pace import Tile, pace_of
-from jobboard.console.shared import answers_of, sampler_of
+from jobboard.console.shared import answers_of, counted, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Sampler
-from jobboard.operate.verdict import Verdict
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
@@ -33,7 +32,7 @@ def show(view: View) -> Response:
     return view.render(
         "overview.html",
         seen=status,
-        counted=_counted(status),
+        counted=counted(status),
         findings=findings,
         more=len(status["findings"]) - len(findings) + status.get("left_out", {}).get("findings", 0),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
@@ -66,16 +65,6 @@ def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, n
     numbers = status["names"].get(name, {}) if name else status["totals"]
     waiting = numbers.get("unclaimed", 0)
     return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting))
-
-
-def _counted(status: Mapping[str, Any]) -> str:
-    """Return how many problems and warnings there are; those that were left out are the least bad."""
-    verdicts = [finding["verdict"] for finding in status["findings"]]
-    problems = verdicts.count(Verdict.BAD.name)
-    warnings = len(verdicts) - problems + status.get("left_out", {}).get("findings", 0)
-    counts = {"problem": problems, "warning": warnings}
-    said = [f"{number:,} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
-    return ", ".join(said) or "All is well"
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))
