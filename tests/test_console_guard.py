@@ -294,6 +294,16 @@ class TestAccess:
             read_users(text)
 
 
+def test_each_page_has_a_key_of_its_own(board: JobBoard) -> None:
+    other = fetch("other", "memory")
+    page = asking([board, other]).get("/b/other/health").text
+    keys = re.findall(r'data-go="(.)"', page)
+    assert sorted(set(keys)) == sorted(keys)
+    assert {"o", "j", "t", "b"} < set(keys)
+    assert re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd>", page) == keys
+    other.close()
+
+
 class TestBoards:
     def test_several_boards_are_listed(self) -> None:
         boards = [fetch(name, "memory") for name in ("a board", "b", "b")]

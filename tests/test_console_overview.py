@@ -197,7 +197,7 @@ def test_a_page_weighs_less_than_60_kb(board: JobBoard, console: Asking) -> None
     page = console.get("/b/shop/")
     files = {link for link in links_of(page) if "/static/" in link}
     files |= {part.split('"')[0] for part in page.text.split('src="')[1:] if "/static/" in part.split('"')[0]}
-    assert len(files) == 7
+    assert len(files) == 8
     weights = [
         int(console.get(path).headers["content-length"]) for path in ("/b/shop/", "/b/shop/history.json", *files)
     ]
