@@ -231,6 +231,23 @@ class TestJob:
         redacted = ask_as(board, "details", format_details=lambda job: {**job.details, "password": "***"}).get(path)
         assert ("secret-to" in redacted.text, "secret-word" in redacted.text) == (True, False)
 
+    def test_the_list_has_details_for_those_who_may_see_them(
+        self, board: JobBoard, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        board.post_many([Posting("mail", {"to": "a word"}), Posting("mail", {"to": "b" * 200}), Posting("mail")])
+        board.post("large", {"text": "c" * 5000})
+        path = "/b/jobs/jobs"
+        page = ask_as(board, *(right for right in RIGHTS if right != "details")).get(path)
+        assert ("a word" in page.text, "Details" in text_of(page)) == (False, False)
+        said = text_of(ask_as(board, "details").get(path))
+        assert '{"to": "a word"}' in said
+        assert f'{{"to": "{"b" * 112}…' in said
+        assert re.search(r"5,0\d\d bytes", said)
+        assert "cc" not in said
+        redacted = ask_as(board, "details", format_details=lambda job: "hidden" if job.details else 1 / 0).get(path)
+        assert (redacted.status_code, text_of(redacted).count("hidden")) == (200, 2)
+        assert "a word" not in redacted.text
+
     @pytest.mark.parametrize("uuid", ["x", "00000000-0000-0000-0000-000000000000", "%3Cscript%3E", "a/b"])
     def test_what_is_not_there_is_not_found(self, board: JobBoard, uuid: str) -> None:
         page = ask_as(board).get(f"/b/jobs/jobs/{uuid}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from jobboard.console.carried import as_json, details_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
@@ -21,7 +21,6 @@ from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
-from jobboard.operate.views import plain
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_text
@@ -125,15 +124,13 @@ def _holder_of_key(view: View, job: Job) -> Job | None:
 def _carried(view: View, job: Job) -> list[tuple[str, str]]:
     """Return what the job carries, as JSON; details as ``format_details`` shows them."""
     record = job.record
-    details: Any = job.details if job.details is not None else {"can't be decoded": job.raw}
-    if view.settings.format_details is not None:
-        details = view.settings.format_details(job)
-    parts = {"Details": details, "Checkpoint": record.checkpoint, "Progress": record.progress, "Result": record.result}
-    return [(name, _json(value)) for name, value in parts.items() if value is not None]
-
-
-def _json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
+    parts = {
+        "Details": details_of(view, job),
+        "Checkpoint": record.checkpoint,
+        "Progress": record.progress,
+        "Result": record.result,
+    }
+    return [(name, as_json(value)) for name, value in parts.items() if value is not None]
 
 
 def _progress(job: Job) -> tuple[float, float | None] | None:
