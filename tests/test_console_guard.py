@@ -370,11 +370,13 @@ def test_a_store_that_hangs_holds_up_no_other_board(monkeypatch: pytest.MonkeyPa
         assert go_on.wait(60)
 
     monkeypatch.setattr(slow, "connect", connect)
+    monkeypatch.setattr("jobboard.console.pages.boards._FIRST_LOOK", 0.2)
     with ThreadPoolExecutor() as browsers, served([slow, quick]) as url:
         waiting = [browsers.submit(httpx.get, f"{url}/b/slow/jobs", timeout=60) for _ in range(20)]
         try:
             assert entered.acquire(timeout=60)
             assert httpx.get(f"{url}/b/quick/jobs", timeout=60).status_code == 200
+            assert "no answer yet" in httpx.get(url, timeout=60).text
         finally:
             go_on.set()
         assert {answer.result().status_code for answer in waiting} == {503}
