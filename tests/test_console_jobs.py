@@ -181,6 +181,7 @@ class TestJob:
         page = ask_as(board).get(f"/b/jobs/jobs/{job.uuid}")
         said = text_of(page)
         assert said.startswith("mail order/7 delayed")
+        assert "Attempts queued waiting for retry, delayed failed Since it was posted" in said
         assert re.search(r"1 queued \d+ms running \d+ms queued \d+ms \d+ms abandoned 0s ago : <img", said)
         assert re.search(r"waiting for retry \d+ms so far - - - Facts", said)
         assert re.search(r'<rect class="running bad" x="[\d.]+" width="[\d.]+" height="10">', page.text)

@@ -20,6 +20,11 @@
     return time === "00:00:00" ? day.slice(5) : time.slice(0, 5);
   };
 
+  const moment = (seconds) => {
+    const date = new Date(seconds * 1000);
+    return `${date.toLocaleString("sv-SE").slice(0, 16)} (${date.toISOString().slice(11, 16)} UTC)`;
+  };
+
   // Behind the lines a band for each point at which something was paused.
   const pauses = new Map();
   const shade = (box) => (plot) => {
@@ -35,7 +40,7 @@
 
   const options = (names, width, box) => ({
     width, height: HEIGHT, hooks: { drawClear: [shade(box)] },
-    series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...names.map((name, index) => ({
+    series: [{ value: (_plot, seconds) => seconds && moment(seconds) }, ...names.map((name, index) => ({
       label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index],
       points: { show: false, filter: alone, size: 7, fill: () => colour(`--line-${index + 1}`) },
     }))],
