@@ -237,6 +237,38 @@ def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
         web.choose("#refresh select", "5")
 
 
+def test_keys_find_go_and_list_and_can_be_turned_off(web: Browser) -> None:
+    def press(*keys: str) -> None:
+        ActionChains(web.driver).send_keys(*keys).perform()
+
+    focused = "return document.activeElement.name ?? ''"
+    web.open("/b/hostile/health")
+    press("g", "n")
+    eventually(lambda: web.driver.current_url.endswith("/names"), within=DEADLINE)
+    press("/")
+    assert web.script(focused) == "q"
+    press("gj?")
+    assert web.script("return document.activeElement.value") == "gj?"
+    web.open("/b/hostile/health")
+    press("/")
+    eventually(lambda: "/jobs" in web.driver.current_url and web.script(focused) == "q", within=DEADLINE)
+    web.script("document.activeElement.blur()")
+    press("?")
+    assert web.script("return document.getElementById('keys').open")
+    assert web.faults_of_access() == []
+    web.find("#keys [type=checkbox]")[0].click()
+    press(Keys.ESCAPE)
+    press("g", "t", "?")
+    assert not web.script("return document.getElementById('keys').open")
+    assert "/jobs" in web.driver.current_url
+    web.find("#list-keys")[0].click()
+    web.find("#keys [type=checkbox]")[0].click()
+    web.click("Close")
+    press("g", "t")
+    eventually(lambda: web.driver.current_url.endswith("/trash"), within=DEADLINE)
+    assert web.messages() == []
+
+
 _BOXES = """
 const box = (one) => one.getBoundingClientRect();
 return [...document.querySelectorAll(".graph svg svg.node")].map((node) => {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Self
+from typing import Self
 
 from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of
@@ -17,6 +15,7 @@ from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.heartbeat import Heartbeat, worker_id
+from jobboard.own_process import OwnProcess
 from jobboard.schedules.firing import Firing, Round
 from jobboard.types import Seconds
 from jobboard.unhandled_names import UnhandledNames
@@ -63,7 +62,7 @@ class Scheduler:
         self._board = board
         self._firing = Firing(client_of(board))
         self._who = worker_id(check_text("who", "scheduler" if who is None else who))
-        self._heartbeat = Heartbeat(board, "scheduler", self._who, _metadata, _HEARTBEAT_INTERVAL)
+        self._heartbeat = Heartbeat(board, "scheduler", self._who, OwnProcess().facts, _HEARTBEAT_INTERVAL)
         self._unhandled = UnhandledNames(board, logger)
         self._round_began_at = time.monotonic()
         self._lock = threading.Lock()
@@ -244,7 +243,3 @@ class Scheduler:
     def __repr__(self) -> str:
         state = "working" if self._thread is not None and self._thread.is_alive() else "stopped"
         return f"<Scheduler {self._who!r} on {self._board.name!r}, {state}>"
-
-
-def _metadata() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid()}

@@ -69,6 +69,19 @@ def test_it_serves_several_boards_until_it_is_told_to_stop(tmp_path: Path) -> No
     assert said == ["wrong password of ann from 127.0.0.1"]
 
 
+def test_without_a_board_it_serves_all_of_the_configuration(tmp_path: Path) -> None:
+    with backend("a", f"sqlite:///{tmp_path}/jobs.db") as board:
+        board.post("mail")
+    text = "".join(f'[boards.{name}]\nuri = "sqlite:///{tmp_path}/jobs.db"\n' for name in ("a", "b"))
+    (tmp_path / "jobboard.toml").write_text(f'default = "a"\n{text}[boards.c]\nuri = "memory://"\n')
+    environment = {"JOBBOARD_CONFIG": str(tmp_path / "jobboard.toml"), "JOBBOARD_URI": ""}
+    said: list[str] = []
+    with serving(said=said, **environment) as url, httpx.Client(base_url=url, timeout=30) as web:
+        page = web.get("/").text
+        assert ('href="/b/a/"' in page, 'href="/b/b/"' in page, 'href="/b/c/"' in page) == (True, True, False)
+    assert any(line.startswith("c is left out: a memory board lives") for line in said)
+
+
 def _may(url: str, action: str, *users: str) -> bool:
     """Ask for a change as a proxy that forwards requests of these users."""
     headers = [("Sec-Fetch-Site", "same-origin"), *(("X-Forwarded-User", user) for user in users)]

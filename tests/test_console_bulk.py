@@ -131,7 +131,7 @@ class TestChosen:
         ask = ask_as(board, "cancel", "run_now", on_action=lambda *call: told.append(call))
         page = ask.get("/b/jobs/jobs?name=mail")
         assert page.text.count('name="job"') == 4
-        assert 'type="checkbox"' not in ask_as(board).get("/b/jobs/jobs").text
+        assert 'name="job"' not in ask_as(board).get("/b/jobs/jobs").text
         ticked = "".join(f"&job={job.uuid}" for job in (jobs[0], jobs[1], delayed, broken))
         path = f"/b/jobs/bulk?ticked=yes&name=mail&action=run_now{ticked}"
         assert "Run now 1 job named 'mail' ?" in text_of(ask.get(path)), "the others can't be run now"

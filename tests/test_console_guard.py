@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,19 +12,25 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-from helpers.console import Asking, asking, served
+from helpers.console import Asking, asking, links_of, served, text_of
+from helpers.counted_requests import count_requests
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message
 
-from jobboard import JobBoard, backend, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, Posting, backend, fetch
 from jobboard.console import RIGHTS, allow, app
 from jobboard.console.basic_auth import MAX_TRIES, BasicAuth, read_users
 from jobboard.console.guard import Guard
 from jobboard.console.static_files import static_files
 from jobboard.errors import MissingExtra
+
+
+def _refuse(*_: object) -> None:
+    raise BoardUnavailable("no route to it")
+
 
 VENDOR = Path(__file__).parent.parent / "jobboard" / "console" / "static" / "vendor"
 
@@ -287,6 +294,16 @@ class TestAccess:
             read_users(text)
 
 
+def test_each_page_has_a_key_of_its_own(board: JobBoard) -> None:
+    other = fetch("other", "memory")
+    page = asking([board, other]).get("/b/other/health").text
+    keys = re.findall(r'data-go="(.)"', page)
+    assert sorted(set(keys)) == sorted(keys)
+    assert {"o", "j", "t", "b"} < set(keys)
+    assert re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd>", page) == keys
+    other.close()
+
+
 class TestBoards:
     def test_several_boards_are_listed(self) -> None:
         boards = [fetch(name, "memory") for name in ("a board", "b", "b")]
@@ -294,6 +311,30 @@ class TestBoards:
         for slug in ("a-board", "b", "b-2"):
             assert f'href="/b/{slug}/' in page.text
             assert asking(boards).get(f"/b/{slug}/jobs").status_code == 200
+        for board in boards:
+            board.close()
+
+    def test_each_board_has_a_verdict_and_numbers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _well, bad, dead = boards = [fetch(name, f"memory://{name}") for name in ("well", "bad", "dead")]
+        bad.connect()
+        bad.post_many([Posting("mail")] * 3)
+        bad.register_entity(Entity("conductor", "worker", {"names": ["mail"], "healthy": False, "fault": "x"}, 600))
+        monkeypatch.setattr(dead, "connect", _refuse)
+        ask = asking(boards)
+        page = ask.get("/")
+        rows = {
+            name: text_of(row) for name, row in re.findall(r'<tr id="board-(\w+)">(.*?)</tr>', page.text, re.DOTALL)
+        }
+        assert list(rows)[-1] == "well"
+        assert "All is well" in rows["well"]
+        assert "1 problem worker can't run anything" in rows["bad"]
+        assert re.search(r"3 waiting on bad \S+ 0 running on bad .* 1 conductors of bad \ds ago", rows["bad"])
+        assert "1 problem" in rows["dead"]
+        assert "no route to it" in rows["dead"]
+        assert "/b/bad/jobs?state=unclaimed" in links_of(page)
+        sent = count_requests(bad, monkeypatch)
+        ask.get("/")
+        assert sent == []
         for board in boards:
             board.close()
 
@@ -329,11 +370,13 @@ def test_a_store_that_hangs_holds_up_no_other_board(monkeypatch: pytest.MonkeyPa
         assert go_on.wait(60)
 
     monkeypatch.setattr(slow, "connect", connect)
+    monkeypatch.setattr("jobboard.console.pages.boards._FIRST_LOOK", 0.2)
     with ThreadPoolExecutor() as browsers, served([slow, quick]) as url:
         waiting = [browsers.submit(httpx.get, f"{url}/b/slow/jobs", timeout=60) for _ in range(20)]
         try:
             assert entered.acquire(timeout=60)
             assert httpx.get(f"{url}/b/quick/jobs", timeout=60).status_code == 200
+            assert "no answer yet" in httpx.get(url, timeout=60).text
         finally:
             go_on.set()
         assert {answer.result().status_code for answer in waiting} == {503}

@@ -163,8 +163,45 @@ class TestJob:
         assert "No conductor that is alive has a handler for 'mail'" in said
         assert "Its last error (attempt 1 of 2 so far): ValueError: 5" in said
         assert "Traceback ... ValueError: 5" in said
-        steps = [said.index(step) for step in ("abandoned worker@host ValueError: 5", "claimed worker@host", "posted")]
-        assert steps == sorted(steps)
+        steps = (
+            "Last error",
+            "Since it was posted",
+            "Facts",
+            "abandoned worker@host ValueError: 5",
+            "claimed worker@host",
+            "posted",
+        )
+        places = [said.rindex(step) for step in steps]
+        assert places == sorted(places)
+
+    def test_its_attempts_are_drawn_without_a_script(self, board: JobBoard) -> None:
+        job = board.post("mail", key="order/7")
+        board.claim(job, "worker@host")
+        board.abandon(job, "worker@host", delay=60, reason=MARKUP)
+        page = ask_as(board).get(f"/b/jobs/jobs/{job.uuid}")
+        said = text_of(page)
+        assert said.startswith("mail order/7 delayed")
+        assert "Attempts queued waiting for retry, delayed failed Since it was posted" in said
+        assert re.search(r"1 queued \d+ms running \d+ms queued \d+ms \d+ms abandoned 0s ago : <img", said)
+        assert re.search(r"waiting for retry \d+ms so far - - - Facts", said)
+        assert re.search(r'<rect class="running bad" x="[\d.]+" width="[\d.]+" height="10">', page.text)
+        assert (MARKUP in page.text, "style=" in page.text) == (False, False)
+
+    def test_it_leads_to_what_belongs_to_it(self, board: JobBoard) -> None:
+        board.schedules.add(Schedule("nightly", Every(hours=1), "mail"))
+        fired = board.schedules.fire_now("nightly")
+        board.limits.set(lane="tenant:*", running=1)
+        child = board.post("report", lane="tenant:1", after=[fired], key="order/8")
+        ask = ask_as(board)
+        for job, paths in {
+            fired: ("schedule?id=nightly", f"jobs/{fired.uuid}/graph"),
+            child: ("lanes?q=tenant%3A1", f"jobs/{child.uuid}/graph"),
+        }.items():
+            page = ask.get(f"/b/jobs/jobs/{job.uuid}")
+            links = links_of(page)
+            assert {f"/b/jobs/{path}" for path in paths} <= set(links)
+            (of_key,) = [link for link in links if "&key=" in link]
+            assert uuids_in(ask.get(of_key)) == [job.uuid]
 
     def test_every_job_says_why(self, board: JobBoard) -> None:
         board.register_entity(Entity("conductor", "c@host", {"names": ["mail"], "concurrency": 1, "running": 1}))
@@ -194,6 +231,23 @@ class TestJob:
             assert word in page.text
         redacted = ask_as(board, "details", format_details=lambda job: {**job.details, "password": "***"}).get(path)
         assert ("secret-to" in redacted.text, "secret-word" in redacted.text) == (True, False)
+
+    def test_the_list_has_details_for_those_who_may_see_them(
+        self, board: JobBoard, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        board.post_many([Posting("mail", {"to": "a word"}), Posting("mail", {"to": "b" * 200}), Posting("mail")])
+        board.post("large", {"text": "c" * 5000})
+        path = "/b/jobs/jobs"
+        page = ask_as(board, *(right for right in RIGHTS if right != "details")).get(path)
+        assert ("a word" in page.text, "Details" in text_of(page)) == (False, False)
+        said = text_of(ask_as(board, "details").get(path))
+        assert '{"to": "a word"}' in said
+        assert f'{{"to": "{"b" * 112}…' in said
+        assert re.search(r"5,0\d\d bytes", said)
+        assert "cc" not in said
+        redacted = ask_as(board, "details", format_details=lambda job: "hidden" if job.details else 1 / 0).get(path)
+        assert (redacted.status_code, text_of(redacted).count("hidden")) == (200, 2)
+        assert "a word" not in redacted.text
 
     @pytest.mark.parametrize("uuid", ["x", "00000000-0000-0000-0000-000000000000", "%3Cscript%3E", "a/b"])
     def test_what_is_not_there_is_not_found(self, board: JobBoard, uuid: str) -> None:
@@ -287,6 +341,7 @@ class TestJob:
         assert "on_action failed" in caplog.text
 
 
+MARKUP = "<img src=x>"
 NASTY = "<img src=x onerror=alert(1)>\"'{{7*7}}</title></pre>\x1b[31m\u202eevil\u2028"
 
 

@@ -22,7 +22,7 @@ from jobboard.board import client_of
 from jobboard.cli.app import run
 from jobboard.console import allow, mending
 from jobboard.console.charting import SPANS
-from jobboard.console.pages import overview
+from jobboard.console.shared import counted
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
@@ -75,7 +75,7 @@ def test_problems_and_warnings_are_counted_and_marked(board: JobBoard, sampler: 
     assert page.text.count('<li class="message bad">') == 1
     assert page.text.count('<li class="message warn">') == 2
     status = {"findings": [{"verdict": "BAD"}, {"verdict": "ATTENTION"}], "left_out": {"findings": 1234}}
-    assert overview._counted(status) == "1 problem, 1,235 warnings"
+    assert counted(status) == "1 problem, 1,235 warnings"
 
 
 def test_what_mends_a_finding_is_a_button_or_else_a_command(board: JobBoard, sampler: Sampler) -> None:
@@ -197,7 +197,7 @@ def test_a_page_weighs_less_than_60_kb(board: JobBoard, console: Asking) -> None
     page = console.get("/b/shop/")
     files = {link for link in links_of(page) if "/static/" in link}
     files |= {part.split('"')[0] for part in page.text.split('src="')[1:] if "/static/" in part.split('"')[0]}
-    assert len(files) == 7
+    assert len(files) == 8
     weights = [
         int(console.get(path).headers["content-length"]) for path in ("/b/shop/", "/b/shop/history.json", *files)
     ]

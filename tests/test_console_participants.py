@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
+import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
-from helpers.console import Asking, asking, text_of
+from helpers.console import Asking, asking, links_of, text_of
 from helpers.memory_seam import fresh_name
 
-from jobboard import Cron, Entity, Every, JobBoard, JobState, Posting, Schedule, fetch
+from jobboard import Conductor, Cron, Entity, Every, Handlers, JobBoard, JobState, Posting, Schedule, Scheduler, fetch
 from jobboard.backends.findings import AuditFinding
 from jobboard.board import client_of
 from jobboard.console import RIGHTS, allow
@@ -161,6 +167,34 @@ def test_a_conductor_is_made_quiet_and_claims_again(
     assert quiet_ones(board) == frozenset()
     assert console.post("/b/shop/conductors", {"action": "quiet", "name": "nobody"}).status_code == 404
     assert told == [("ann", "quiet", ["worker-1"])] * 2
+
+
+def test_who_works_is_shown_with_its_process_and_what_it_runs(board: JobBoard, console: Asking) -> None:
+    handlers, ended = Handlers(), threading.Event()
+    handlers.add("mail", lambda _job: ended.wait(20))
+    job = board.post("mail")
+    with Conductor("worker", board, handlers, concurrency=2), Scheduler(board):
+        eventually(lambda: board.find_owner(job) is not None, 20)
+        eventually(lambda: len(board.entities()) == 2, 20)
+        told_of = [entity.metadata for entity in board.entities()]
+        page = console.get("/b/shop/conductors")
+        owner = board.find_owner(job)
+        ended.set()
+    for metadata in told_of:
+        assert metadata["version"] == version("jobboard")
+        assert (metadata["memory"] > 2**20, metadata["uptime"] < 60) == (True, True)
+    said = text_of(page)
+    assert said.count(f"pid {os.getpid()} ; jobboard {version('jobboard')} , Python {platform.python_version()}") == 2
+    assert len(re.findall(r"alive (\d+s|\d+ms) \d+s ago [\d,]+ MiB", said)) == 2
+    link = f"/b/shop/jobs?state=claimed&owner={quote_plus(owner or '')}"
+    assert link in links_of(page)
+
+
+def test_what_nobody_tells_of_its_process_is_left_out(board: JobBoard, console: Asking) -> None:
+    odd = {"uptime": "x", "memory": None, "version": MARKUP, "host": ["h"], "pid": {}}
+    board.register_entity(Entity("conductor", "odd", odd, 600))
+    page = console.get("/b/shop/conductors")
+    assert ("alive - 0s ago - 0 of 0" in text_of(page), MARKUP in page.text) == (True, False)
 
 
 def test_what_can_be_no_name_and_no_id_is_refused(board: JobBoard, console: Asking) -> None:

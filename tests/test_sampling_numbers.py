@@ -127,12 +127,13 @@ def test_buckets_can_be_put_together_in_any_order() -> None:
     assert expected["total"][:1] == [4]
 
 
-def test_a_history_from_before_there_were_lanes_is_read() -> None:
-    known = Bucket(60, Figures(waiting=3, oldest=7, failed=2, blocked=5)).to_plain()
-    assert Bucket.from_plain(known).total.blocked == 5
-    *numbers, _blocked, wait, run = known["total"]
-    read = Bucket.from_plain(known | {"total": [*numbers, wait, run]}).total
-    assert (read.waiting, read.oldest, read.failed, read.blocked) == (3, 7, 2, 0)
-    for damaged in ([*numbers, 5, 5, wait, run], [*numbers[:-1], wait, run], [wait, run]):
+def test_a_history_from_before_there_were_lanes_or_pauses_is_read() -> None:
+    known = Bucket(60, Figures(waiting=3, oldest=7, failed=2, blocked=5, paused=1)).to_plain()
+    assert (Bucket.from_plain(known).total.blocked, Bucket.from_plain(known).total.paused) == (5, 1)
+    *numbers, blocked, _paused, wait, run = known["total"]
+    for kept in ([], [blocked]):
+        read = Bucket.from_plain(known | {"total": [*numbers, *kept, wait, run]}).total
+        assert (read.waiting, read.oldest, read.failed, read.blocked) == (3, 7, 2, sum(kept))
+    for damaged in ([*numbers, 5, 1, 5, wait, run], [*numbers[:-1], wait, run], [wait, run]):
         with pytest.raises(ValueError, match="no bucket"):
             Bucket.from_plain(known | {"total": damaged})

@@ -13,7 +13,7 @@ import click
 
 from jobboard.cli.judging import limit_options
 from jobboard.cli.session import Session, options, pass_session
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, NotFound
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -37,8 +37,9 @@ _where = options(
         "uris",
         multiple=True,
         metavar="[NAME=]URI|@FILE",
-        help="A board, with its name if that is not --name; may be repeated. Default: JOBBOARD_URI. A URI with a "
-        "password stands in a file, or has ${NAME} for a variable of the environment: everybody can read arguments.",
+        help="A board, with its name if that is not --name; may be repeated. Default: JOBBOARD_URI, or else all boards "
+        "of jobboard.toml. A URI with a password stands in a file, or has ${NAME} for a variable of the environment: "
+        "everybody can read arguments.",
     ),
     click.option("--name", "board_name", help="The name of boards that have none."),
     click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
@@ -170,21 +171,42 @@ def _check_address(host: str, is_guarded: bool) -> None:
 
 
 def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[JobBoard]:
-    """Return the boards; what does not exist is refused, what can't be reached now is tried again for each page."""
+    """Return the boards; what can't be reached now is tried again for each page.
+
+    What does not exist is refused, but for one of several boards of the configuration.
+    """
     boards = []
-    places: Sequence[str | Mapping[str, Any] | None] = uris or [session.uri]
+    places = _places_of(session, uris, name)
     for place in places:
         uri, board_name = place, name or session.given_name
         if isinstance(place, str) and (named := _NAMED.fullmatch(place)):
             board_name, uri = named.groups()
-        board = Session(uri, board_name, session.output, session.config).closed_board(create=False)
+        try:
+            board = Session(uri, board_name, session.output, session.config).closed_board(create=False)
+        except click.UsageError as error:
+            if uris or len(places) == 1:
+                raise
+            session.output.warn(f"{place} is left out: {error.message}")
+            continue
         try:
             click.get_current_context().call_on_close(board.close)
             board.connect()
-        except BoardUnavailable as error:
+        except (BoardUnavailable, NotFound) as error:
+            if isinstance(error, NotFound) and (uris or len(places) == 1):
+                raise
             session.output.warn(f"{board.name}: {str(error).rstrip('.')}; its pages try again")
         boards.append(board)
     return boards
+
+
+def _places_of(session: Session, uris: Sequence[str], name: str | None) -> Sequence[str | Mapping[str, Any] | None]:
+    """Return where the boards are: as given, or else all of the configuration if nothing chooses one of them."""
+    from jobboard.configuration import configuration
+
+    if uris or session.uri is not None or name or session.given_name:
+        return uris or [session.uri]
+    found = configuration(session.config)
+    return list(found.boards) if found and found.boards else [None]
 
 
 COMMANDS = (serve,)

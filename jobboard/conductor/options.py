@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +19,8 @@ class ConductorOptions:
     prefetch: bool
 
     def metadata(self) -> dict[str, Any]:
-        """Return what operators see of them, and of where they hold."""
+        """Return what operators see of them."""
         return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
             "executor": self.executor,
             "concurrency": self.concurrency,
             "max_stuck": self.max_stuck,

@@ -29,6 +29,7 @@ from jobboard.conductor.stuck_slots import StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
+from jobboard.own_process import OwnProcess
 from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
@@ -63,6 +64,7 @@ class ConductorRun:
         self._handlers = handlers
         self._all_names = handlers.names
         self._options = options
+        self._process = OwnProcess()
         self._on_unhealthy = on_unhealthy
         expiry = options.expiry
         self._slots = Slots(options.concurrency)
@@ -134,6 +136,7 @@ class ConductorRun:
 
     def _metadata(self) -> dict[str, Any]:
         return {
+            **self._process.facts(),
             **self._options.metadata(),
             "names": sorted(self._all_names),
             "quiet": self._quiet,

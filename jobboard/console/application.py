@@ -17,14 +17,15 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from jobboard.board import JobBoard
-from jobboard.console.boards import ConsoleBoard, console_boards
+from jobboard.console.boards import console_boards
 from jobboard.console.guard import LOOPBACK, Guard
 from jobboard.console.pages import all_pages
+from jobboard.console.pages import boards as boards_page
 from jobboard.console.rights import Access, allow, check_rights
 from jobboard.console.static_files import answer_with_file
 from jobboard.console.view import Answer, OnAction, Page, Settings, View
@@ -87,7 +88,7 @@ def app(
     )
     dispatcher = _Dispatcher(settings)
     routes = [
-        Route("/", dispatcher.endpoint(_boards)),
+        Route("/", dispatcher.endpoint(boards_page.show)),
         Route("/static/{path:path}", answer_with_file),
         *(_route(dispatcher, page) for page in settings.pages),
         _route(dispatcher, Page("{path:path}", _no_page)),
@@ -107,14 +108,6 @@ def _route(dispatcher: _Dispatcher, page: Page) -> Route:
     return Route(f"/b/{{board}}/{page.path}", dispatcher.endpoint(page.show, page), methods=methods)
 
 
-def _boards(view: View) -> Response:
-    """List the boards; the only one is shown at once."""
-    entries = list(view.settings.boards.values())
-    if len(entries) == 1:
-        return RedirectResponse(view.root_url(f"b/{entries[0].slug}/{view.settings.pages[0].path}"), 303)
-    return view.render("boards.html")
-
-
 def _no_page(view: View) -> Response:
     raise HTTPException(404, "there is no such page in this console")
 
@@ -124,7 +117,7 @@ class _Dispatcher:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._threads: dict[ConsoleBoard | None, anyio.CapacityLimiter] = {}
+        self._threads: dict[object, anyio.CapacityLimiter] = {}
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -141,7 +134,8 @@ class _Dispatcher:
             try:
                 if page is not None and view.entry is None:
                     raise HTTPException(404, "there is no such board in this console")
-                response: Response = await self._run(view.entry, function, view)
+                # What is about no board has threads of its own, too: those that ask for users never wait.
+                response: Response = await self._run(view.entry or function, function, view)
                 return response
             except (HTTPException, JobBoardError) as error:
                 status, text = _status_of(error)
@@ -159,13 +153,13 @@ class _Dispatcher:
         who = await self._run(None, self._settings.who, request)
         return View(request, self._settings, check_rights(rights), who, form, page, entry)
 
-    async def _run(self, board: ConsoleBoard | None, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in one of the threads of a board, or await a coroutine function."""
+    async def _run(self, what: object, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in one of the threads for ``what``, such as a board, or await a coroutine function."""
         if inspect.iscoroutinefunction(function):
             return await function(*arguments)
-        if board not in self._threads:
-            self._threads[board] = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[board])
+        if what not in self._threads:
+            self._threads[what] = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[what])
 
 
 async def _form_of(request: Request) -> dict[str, list[str]]:

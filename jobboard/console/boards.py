@@ -26,7 +26,8 @@ class ConsoleBoard:
     def __init__(self, slug: str, board: JobBoard) -> None:
         self.slug = slug
         self._board = board
-        self._lock = threading.Lock()
+        # A store that hangs holds up who opens it, and not who asks what is known of it.
+        self._opening, self._lock = threading.Lock(), threading.Lock()
         self._parts: dict[Callable[[JobBoard], Any], Any] = {}
         self._is_opened = False
 
@@ -40,7 +41,7 @@ class ConsoleBoard:
 
         :raises BoardUnavailable: the store can't be reached. :raises NotFound: there is no such board.
         """
-        with self._lock:
+        with self._opening:
             if not self._is_opened:
                 self._board.connect(_CONNECT_TIMEOUT)
                 self._is_opened = True

@@ -58,7 +58,7 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     buckets = {bucket.at: bucket for bucket in buckets_of(sampler, span, now)}
     last = max(buckets, default=int(now) // span.step * span.step)
     moments = range(last - span.seconds + span.step, last + 1, span.step)
-    found = [_figures_of(buckets.get(at), name) for at in moments]
+    found = [figures_of(buckets.get(at), name) for at in moments]
     lines: dict[str, list[Any]] = {"at": list(moments)}
     for field in GAUGES:
         lines[field] = [figures and getattr(figures, field) for figures in found]
@@ -93,7 +93,8 @@ def last_hour(sampler: Sampler) -> Bucket:
     return merged(0, sampler.minutes(time.time() - 3600))
 
 
-def _figures_of(bucket: Bucket | None, name: str) -> Figures | None:
+def figures_of(bucket: Bucket | None, name: str) -> Figures | None:
+    """Return the figures of a name, or of all if it is ""; None if nothing is known."""
     if bucket is None:
         return None
     return bucket.names.get(name, Figures()) if name else bucket.total
@@ -101,7 +102,7 @@ def _figures_of(bucket: Bucket | None, name: str) -> Figures | None:
 
 def _sum(buckets: Sequence[Bucket], name: str) -> Figures:
     whole = Figures()
-    parts: Iterable[Figures | None] = (_figures_of(bucket, name) for bucket in buckets)
+    parts: Iterable[Figures | None] = (figures_of(bucket, name) for bucket in buckets)
     for figures in filter(None, parts):
         whole.merge(figures)
     return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from jobboard.operate.bulk import Action, Outcome, Target, summary_of
 from jobboard.operate.sampling import Sampler
+from jobboard.operate.verdict import Verdict
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -71,6 +72,16 @@ def checked(check: Callable[..., Answer], *value: object) -> Answer:
 
 def answers_of(view: View) -> SharedAnswers:
     return view.part(SharedAnswers)
+
+
+def counted(status: Mapping[str, Any]) -> str:
+    """Return how many problems and warnings there are; those that were left out are the least bad."""
+    verdicts = [finding["verdict"] for finding in status["findings"]]
+    problems = verdicts.count(Verdict.BAD.name)
+    warnings = len(verdicts) - problems + status.get("left_out", {}).get("findings", 0)
+    counts = {"problem": problems, "warning": warnings}
+    said = [f"{number:,} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
+    return ", ".join(said) or "All is well"
 
 
 #: How many refusals are told one by one.

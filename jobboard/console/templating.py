@@ -35,6 +35,7 @@ def environment() -> Environment:
         "age": age_of,
         "span": span_of,
         "count": count_of,
+        "size": size_of,
     }
     return made
 
@@ -103,3 +104,8 @@ def span_of(seconds: float | None) -> Markup:
 
 def count_of(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
+
+
+def size_of(number: int | None) -> Markup:
+    """Show a number of bytes in mebibytes; "-" if there is none."""
+    return Markup("{:,.0f} MiB").format(number / 2**20) if number else shown(None)

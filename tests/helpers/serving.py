@@ -20,13 +20,15 @@ def serving(*arguments: str, said: list[str] | None = None, **environment: str) 
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | environment) as server:
         try:
             assert server.stderr is not None
-            line = server.stderr.readline()
-            assert line.startswith("console: http://127.0.0.1:"), line + server.stderr.read()
+            before = list[str]()
+            while not (line := server.stderr.readline()).startswith("console: http://127.0.0.1:"):
+                before.append(line)
+                assert line, "".join(before)
             yield "/".join(line.split()[1].split("/")[:3])
             server.send_signal(signal.SIGTERM)
             _, rest = server.communicate(timeout=60)
             assert server.returncode == 0, rest
             if said is not None:
-                said.extend(rest.splitlines())
+                said.extend([*map(str.rstrip, before), *rest.splitlines()])
         finally:
             server.kill()

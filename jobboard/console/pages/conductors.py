@@ -99,6 +99,10 @@ def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
         "last_seen": entity.last_seen,
         "host": metadata.get("host"),
         "pid": metadata.get("pid"),
+        "version": metadata.get("version"),
+        "python": metadata.get("python"),
+        "uptime": _told(entity, "uptime"),
+        "memory": _told(entity, "memory"),
         "running": number_of(entity, "running"),
         "concurrency": number_of(entity, "concurrency"),
         "longest": runs_of(entity)[:_MAX_RUNS] if entity.alive else [],
@@ -112,6 +116,12 @@ def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
         "will_be_quiet": entity.name in quiet,
         "names": sorted(names_of(entity)),
     }
+
+
+def _told(entity: Entity, what: str) -> int | None:
+    """Return a number of one that is alive; None if it tells none."""
+    number = entity.metadata.get(what) if entity.alive else None
+    return number if isinstance(number, int) else None
 
 
 PAGES = (

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from jobboard.console.carried import as_json, details_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
+from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
+from jobboard.events import EventKind
 from jobboard.job import row_of
+from jobboard.operate.attempts import attempts_of
 from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
-from jobboard.operate.views import plain
 from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_text
@@ -93,6 +96,9 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         holder=_holder_of_key(view, job),
         carried=_carried(view, job) if view.may("details") else None,
         progress=_progress(job),
+        attempts=_attempts(job),
+        is_whole=_is_whole(job),
+        every_state=[state.value.lower() for state in JobState],
         steps=_steps(job),
     )
 
@@ -118,15 +124,13 @@ def _holder_of_key(view: View, job: Job) -> Job | None:
 def _carried(view: View, job: Job) -> list[tuple[str, str]]:
     """Return what the job carries, as JSON; details as ``format_details`` shows them."""
     record = job.record
-    details: Any = job.details if job.details is not None else {"can't be decoded": job.raw}
-    if view.settings.format_details is not None:
-        details = view.settings.format_details(job)
-    parts = {"Details": details, "Checkpoint": record.checkpoint, "Progress": record.progress, "Result": record.result}
-    return [(name, _json(value)) for name, value in parts.items() if value is not None]
-
-
-def _json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
+    parts = {
+        "Details": details_of(view, job),
+        "Checkpoint": record.checkpoint,
+        "Progress": record.progress,
+        "Result": record.result,
+    }
+    return [(name, as_json(value)) for name, value in parts.items() if value is not None]
 
 
 def _progress(job: Job) -> tuple[float, float | None] | None:
@@ -138,6 +142,16 @@ def _progress(job: Job) -> tuple[float, float | None] | None:
     if not isinstance(done, (int, float)):
         return None
     return done, total if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _attempts(job: Job) -> list[Row]:
+    record = job.record
+    return rows_of(attempts_of(record.history, record.state), _is_whole(job), datetime.now(UTC))
+
+
+def _is_whole(job: Job) -> bool:
+    """Whether its history goes back to its post."""
+    return job.record.history[:1] != () and job.record.history[0].kind is EventKind.POSTED
 
 
 def _steps(job: Job) -> list[tuple[Any, float | None]]:

@@ -8,6 +8,7 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
@@ -45,7 +46,10 @@ def show(view: View) -> Response:
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
     page = _page(view, filters, after)
-    return view.render("jobs.html", filters=filters, page=page, after=after, tabs=_tabs(view, filters), actions=actions)
+    brief = {job.uuid: text for job in page.jobs if (text := brief_details(view, job))}
+    return view.render(
+        "jobs.html", filters=filters, page=page, after=after, tabs=_tabs(view, filters), actions=actions, brief=brief
+    )
 
 
 def _page(view: View, filters: Filters, after: str | None) -> JobsPage:

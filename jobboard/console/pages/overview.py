@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, table
 from jobboard.console.mending import mend_of
-from jobboard.console.shared import answers_of, sampler_of
+from jobboard.console.pace import Tile, pace_of
+from jobboard.console.shared import answers_of, counted, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Sampler
-from jobboard.operate.verdict import Verdict
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
@@ -32,7 +32,7 @@ def show(view: View) -> Response:
     return view.render(
         "overview.html",
         seen=status,
-        counted=_counted(status),
+        counted=counted(status),
         findings=findings,
         more=len(status["findings"]) - len(findings) + status.get("left_out", {}).get("findings", 0),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
@@ -42,6 +42,8 @@ def show(view: View) -> Response:
         span=span,
         name=name,
         rows=rows,
+        tiles=_tiles(view, sampler, status, span, name),
+        was_paused=any(row["paused"] for row in rows),
         since=since,
         now=time.time(),
         is_holder=sampler.is_holder,
@@ -56,14 +58,13 @@ def history(view: View) -> Response:
     return JSONResponse(answers_of(view).get(("chart", span, name), lambda: chart(sampler, SPANS[span], name)))
 
 
-def _counted(status: Mapping[str, Any]) -> str:
-    """Return how many problems and warnings there are; those that were left out are the least bad."""
-    verdicts = [finding["verdict"] for finding in status["findings"]]
-    problems = verdicts.count(Verdict.BAD.name)
-    warnings = len(verdicts) - problems + status.get("left_out", {}).get("findings", 0)
-    counts = {"problem": problems, "warning": warnings}
-    said = [f"{number:,} {what}{'s' * (number != 1)}" for what, number in counts.items() if number]
-    return ", ".join(said) or "All is well"
+def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, name: str) -> list[Tile]:
+    """Return how fast it gets on; [] where the store has never answered."""
+    if "names" not in status:
+        return []
+    numbers = status["names"].get(name, {}) if name else status["totals"]
+    waiting = numbers.get("unclaimed", 0)
+    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting))
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))

@@ -57,10 +57,11 @@ class Histogram:
 MAX_NAMES = 20
 
 #: Of a gauge a bucket has the largest value, of a count the sum.
-GAUGES = ("waiting", "delayed", "running", "trashed", "oldest", "blocked")
+GAUGES = ("waiting", "delayed", "running", "trashed", "oldest", "blocked", "paused")
 COUNTS = ("posted", "finished", "failed")
-#: The order in which they are stored. A history from before there were lanes lacks the last one.
-_STORED = ("waiting", "delayed", "running", "trashed", "oldest", *COUNTS, "blocked")
+#: The order in which they are stored. A history from before lanes lacks the last two, one from before pauses the last.
+_STORED = ("waiting", "delayed", "running", "trashed", "oldest", *COUNTS, "blocked", "paused")
+_OLDEST_STORED = len(_STORED) - 2
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class Figures:
 
     :ivar waiting: how many could be claimed; as ``delayed``, ``running``, ``trashed``, ``blocked`` the most that a
         sample saw.
+    :ivar paused: how many pauses there were, of names and of the whole board; of one name, whether it was paused.
     :ivar oldest: for how many seconds one of them had waited, at most.
     :ivar posted: how many were posted; ``finished``: were consumed; ``failed``: attempts that ended otherwise.
     :ivar wait: from when they could be claimed to when they were. :ivar run: from there to the end of the attempt.
@@ -80,6 +82,7 @@ class Figures:
     trashed: int = 0
     oldest: int = 0
     blocked: int = 0
+    paused: int = 0
     posted: int = 0
     finished: int = 0
     failed: int = 0
@@ -101,7 +104,7 @@ class Figures:
     def from_plain(plain: list[Any]) -> Figures:
         *numbers, wait, run = plain
         figures = Figures(wait=Histogram.from_plain(wait), run=Histogram.from_plain(run))
-        names = _STORED if len(numbers) == len(_STORED) else _STORED[:-1]
+        names = _STORED[: max(len(numbers), _OLDEST_STORED)]
         for name, number in zip(names, numbers, strict=True):
             setattr(figures, name, int(number))
         return figures

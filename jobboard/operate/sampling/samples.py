@@ -35,9 +35,13 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
 
 def gauges_of(status: dict[str, Any]) -> tuple[Figures, dict[str, Figures]]:
     """Return the figures of all, and those of the largest names."""
-    totals = _totals(status["names"])
-    whole = _figures(totals, status["oldest_unclaimed"])
-    names = {name: _figures(numbers, numbers["next_waits"]) for name, numbers in _largest(status["names"], MAX_NAMES)}
+    paused = status["paused"]
+    pauses = len(paused["names"]) + paused["board"]
+    whole = _figures(_totals(status["names"]), status["oldest_unclaimed"], pauses)
+    names = {
+        name: _figures(numbers, numbers["next_waits"], paused["board"] or name in paused["names"])
+        for name, numbers in _largest(status["names"], MAX_NAMES)
+    }
     return whole, names
 
 
@@ -45,7 +49,7 @@ def _totals(names: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     return {state: sum(numbers[state] for numbers in names.values()) for state in COUNTED}
 
 
-def _figures(numbers: Mapping[str, int], oldest: float | None) -> Figures:
+def _figures(numbers: Mapping[str, int], oldest: float | None, paused: int) -> Figures:
     return Figures(
         waiting=numbers["unclaimed"],
         delayed=numbers["delayed"],
@@ -53,6 +57,7 @@ def _figures(numbers: Mapping[str, int], oldest: float | None) -> Figures:
         trashed=numbers["trashed"],
         blocked=numbers["blocked"],
         oldest=int(oldest or 0),
+        paused=int(paused),
     )
 
 

@@ -1,0 +1,42 @@
+"""What a job carries, as users with the right ``details`` see it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from jobboard.console.view import View, logger
+from jobboard.operate.views import plain
+
+if TYPE_CHECKING:
+    from jobboard.job import Job
+
+#: Of larger details, in bytes, a list tells the size only; and of others so many characters.
+_MAX_BYTES, _MAX_BRIEF = 4096, 120
+
+
+def details_of(view: View, job: Job) -> Any:
+    """Return the details as ``format_details`` shows them; what can't be decoded as it is stored."""
+    if view.settings.format_details is not None:
+        return view.settings.format_details(job)
+    return job.details if job.details is not None else {"can't be decoded": job.raw}
+
+
+def as_json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(plain(value), indent=2, ensure_ascii=False)
+
+
+def brief_details(view: View, job: Job) -> str | None:
+    """Return the details in a line, cut, for the row of a list; None if there are none, or the user may not look."""
+    if not view.may("details"):
+        return None
+    if len(job.raw) > _MAX_BYTES:
+        return f"{len(job.raw):,} bytes"
+    try:
+        details = details_of(view, job)
+    except Exception:
+        # One job must not take the list of all.
+        logger.exception("format_details failed for job %s", job.uuid)
+        return None
+    text = details if isinstance(details, str) else json.dumps(plain(details), ensure_ascii=False)
+    return None if not details else f"{text[:_MAX_BRIEF]}…" if len(text) > _MAX_BRIEF else text
