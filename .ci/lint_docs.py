@@ -33,7 +33,7 @@ SEARCHES = {
 def main() -> int:
     folder = Path(sys.argv[1])
     # Everything is read anew (-E): a build in which no page has changed leaves the entries out of the search's index.
-    build = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "-b", "html", "doc", folder]
+    build = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "-b", "html", "doc", str(folder)]
     if status := subprocess.run(build, check=False).returncode:
         return status
     index = json.loads((folder / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
