@@ -39,8 +39,19 @@ def test_what_a_message_or_a_comment_names_is_there() -> None:
 def test_every_page_is_in_the_table_of_contents() -> None:
     doc = ROOT / "doc"
     listed = {"index"}
-    for index in ("index", "backends/index"):
-        tree = re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", (doc / f"{index}.rst").read_text(), re.MULTILINE)
-        folder = Path(index).parent
+    for index in doc.rglob("index.rst"):
+        tree = re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", index.read_text(), re.MULTILINE)
+        folder = index.parent.relative_to(doc)
         listed |= {str(folder / entry) for block in tree for entry in _ENTRY.findall(block)}
     assert {str(page.relative_to(doc).with_suffix("")) for page in doc.rglob("*.rst")} == listed
+
+
+def test_the_readme_shows_the_same_on_the_page_of_a_registry() -> None:
+    """There no relative address leads anywhere."""
+    shown = re.findall(r"^\.\. (?:image|figure):: (.*)$|<([^`>]+)>`_", (ROOT / "README.rst").read_text(), re.MULTILINE)
+    assert [address for found in shown for address in found if address and not address.startswith("https://")] == []
+
+
+def test_the_side_bar_has_four_groups() -> None:
+    captions = re.findall(r"^   :caption: (.*)$", (ROOT / "doc/index.rst").read_text(), re.MULTILINE)
+    assert captions == ["Learn", "Build", "Operate", "Understand"]

@@ -54,6 +54,32 @@ def test_every_finding_of_the_status_is_in_the_guide_for_operators_and_in_the_co
     assert set(listed) - set(mending.PAGES) == {"store"}
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        "worker",
+        "dead letters",
+        "queue",
+        "arguments",
+        "cron",
+        "debounce",
+        "fan-in",
+        "workflow",
+        "tenant",
+        "rate limit",
+        "exactly once",
+        "throttle",
+        "task",
+        "lease",
+        "retry",
+    ],
+)
+def test_the_glossary_leads_from_a_word_of_the_field_to_ours_and_back(word: str) -> None:
+    theirs, ours = (REFERENCE / "glossary.rst").read_text().split("\nOur words\n")
+    assert word in " ".join(re.findall(r"^   \* - (.*)$", theirs, re.MULTILINE))
+    assert word in " ".join(re.findall(r"^   \* - .*\n     - (.*)$", ours, re.MULTILINE))
+
+
 @pytest.mark.parametrize("scheme", plugin_names("jobboard.backends"))
 def test_every_option_of_a_store_is_on_its_page(scheme: str) -> None:
     kind = load_plugin("jobboard.backends", scheme)

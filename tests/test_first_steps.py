@@ -1,4 +1,4 @@
-"""The five minutes of the landing page, typed as they stand there."""
+"""The five minutes of the first steps, typed as they stand there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from jobboard import JobState, backend
 from jobboard.testing import eventually
 
-PAGE = Path(__file__).parent.parent / "doc/index.rst"
+PAGE = Path(__file__).parent.parent / "doc/guides/first-steps.rst"
 _BLOCK = re.compile(r"^\.\. code-block:: (shell|python)\n((?:[ \t]*\n|[ \t]+.*\n)+)", re.MULTILINE)
 
 
@@ -68,7 +68,7 @@ def test_the_five_minutes(
         ["bash", "-ec", f"{_preparation(lines)}\n{status}"], env=_environment(), check=False, timeout=60
     )
     assert known.returncode in (0, 1)
-    exec(compile(post[1], "index.rst", "exec"), {})
+    exec(compile(post[1], "first-steps.rst", "exec"), {})
 
 
 def _find(key: str, directory: Path) -> dict[str, object]:
