@@ -10,7 +10,6 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from jobboard.board import client_of
 from jobboard.operate.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
@@ -125,6 +124,8 @@ def stats(board: JobBoard) -> dict[str, Any]:
 
 def shards(board: JobBoard) -> list[dict[str, Any]]:
     """Return the numbers of jobs of each shard of a board; None, and a ``problem``, of one that does not answer."""
+    from jobboard.board import client_of
+
     client = client_of(board)
     return [
         {"shard": shard.number, **{state: getattr(shard.stats, state, None) for state in COUNTED},

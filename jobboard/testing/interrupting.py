@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import _weakrefset
+import gc
 import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
 
-#: Callbacks of weak references run whenever the collector likes, and what they raise reaches nobody.
+#: What callbacks of weak references raise reaches nobody.
 _CALLBACKS = {weakref.__file__, _weakrefset.__file__}
 
 
@@ -32,6 +33,9 @@ def interrupted_after(
             sys.setprofile(None)
             raise error
 
+    # Callbacks of the collector run whenever it likes, too.
+    is_collecting = gc.isenabled()
+    gc.disable()
     sys.setprofile(count)
     try:
         act()
@@ -39,4 +43,6 @@ def interrupted_after(
         return True
     finally:
         sys.setprofile(None)
+        if is_collecting:
+            gc.enable()
     return False
