@@ -22,12 +22,26 @@ from jobboard.testing import Harness, eventually
 cluster = a_server(GaleraCluster)
 
 
+class _NodesInTurn(MysqlHarness):
+    """Each board begins at another node than the one before, so that several nodes change the same rows."""
+
+    def __init__(self, cluster: GaleraCluster) -> None:
+        super().__init__(cluster.uri)
+        self._cluster, self._turn = cluster, 0
+
+    def uri(self) -> str:
+        first = self._turn % 3
+        self._turn += 1
+        nodes = self._cluster.nodes
+        return self._cluster.uri_of(*nodes[first:], *nodes[:first])
+
+
 class TestGalera(FurtherContract):
     executed_cases = FurtherContract.all_cases
 
     @pytest.fixture
     def harness(self, cluster: GaleraCluster) -> Iterator[Harness]:
-        with MysqlHarness(cluster.uri) as harness:
+        with _NodesInTurn(cluster) as harness:
             yield harness
 
 
