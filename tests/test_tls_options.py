@@ -172,7 +172,7 @@ def test_the_host_of_the_environment_counts_too(host: str, mode: str | None, mon
 )
 def test_what_mysql_verifies_where_nothing_is_said(place: str, is_verified: bool) -> None:
     board: Any = fetch("x", f"mysql://{place}")
-    context = board._backend._parameters.get("ssl")
+    context = board._backend._nodes[0].get("ssl")
     assert (context is not None) == is_verified
     if is_verified:
         assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

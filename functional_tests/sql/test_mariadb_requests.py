@@ -36,7 +36,7 @@ def test_rows_are_read_as_pymysql_reads_them(mariadb: MariadbServer) -> None:
     with closing(pymysql.connect(**address, autocommit=True)) as root, root.cursor() as cursor:
         cursor.execute("SET GLOBAL max_allowed_packet = 67108864")
     found = []
-    for connect in (lambda: pymysql.connect(**address), lambda: connector(address, 30.0)(10.0)):
+    for connect in (lambda: pymysql.connect(**address), lambda: connector([address], 30.0)(10.0)):
         with closing(connect()) as connection, connection.cursor() as cursor:
             for _ in range(2):
                 cursor.execute(f"SELECT {_VALUES} UNION ALL SELECT {_VALUES}")

@@ -26,6 +26,8 @@ def _check_charset(value: Any) -> str:
 class MysqlBackend(ServerBackend):
     """A board in a database of MariaDB (10.6 or later) or MySQL (8): ``mysql://user:password@host:3306/database``.
 
+    Several hosts are the nodes of a Galera cluster: they are tried in order.
+
     :param charset: ``utf8mb4``, which it is in any case; URIs of SQLAlchemy's may have it.
     """
 
@@ -45,28 +47,26 @@ class MysqlBackend(ServerBackend):
         options.pop("charset", None)
         super().__init__(board, address, **options)
         if self._engine is None:
-            parameters = {**_parameters_of(address), **socket}
-            self._parameters = parameters | tls_of(tls, parameters.get("unix_socket", parameters["host"]))
+            self._nodes = _nodes_of(address, tls, socket)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
         return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs, steps=MysqlSteps)
 
     def _connector(self) -> tuple[Connect, str]:
-        known = self._parameters
-        return connector(known, self._socket_timeout), f"{known['host']}:{known['port']}/{known['database']}"
+        places = ",".join(f"{node['host']}:{node['port']}" for node in self._nodes)
+        return connector(self._nodes, self._socket_timeout), f"{places}/{self._nodes[0]['database']}"
 
 
-def _parameters_of(address: Address) -> dict[str, Any]:
-    if len(address.hosts) > 1:
-        raise ValueError("name one host; where there are several, a proxy before them knows which can be written to")
+def _nodes_of(address: Address, tls: Mapping[str, Any], socket: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return PyMySQL's parameters of each host."""
+    hosts = address.hosts or (("localhost", None),)
+    if socket and len(hosts) > 1:
+        raise ValueError("option unix_socket: leads to one server; name one host")
     database = address.path.removeprefix("/")
     if not database:
         raise ValueError("name a database: mysql://user:password@host:3306/database")
-    host, port = address.hosts[0] if address.hosts else ("localhost", None)
-    return {
-        "host": host,
-        "port": port or 3306,
-        "user": address.username,
-        "password": address.password or "",
-        "database": database,
-    }
+    known = {"user": address.username, "password": address.password or "", "database": database, **socket}
+    return [
+        {**known, "host": host, "port": port or 3306, **tls_of(tls, socket.get("unix_socket", host))}
+        for host, port in hosts
+    ]

@@ -10,14 +10,18 @@ from __future__ import annotations
 import functools
 import math
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import pymysql
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CLIENT
 from pymysql.protocol import NULL_COLUMN, FieldDescriptorPacket, MysqlPacket
 
-from jobboard.backends.timelimit import seconds_left
+from jobboard.backends.sql.mysql.errors import NOT_READY, code_of
+from jobboard.backends.sql.mysql.galera import check_ready
+from jobboard.backends.timelimit import seconds_left, time_limit
 
 Connect = Callable[[float], Any]
 
@@ -86,7 +90,13 @@ class FastConnection(Connection):
 
     def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
         kind = _described if packet_type is FieldDescriptorPacket else packet_type
-        return super()._read_packet(kind)  # type: ignore[no-untyped-call]
+        try:
+            return super()._read_packet(kind)  # type: ignore[no-untyped-call]
+        except pymysql.Error as error:
+            if code_of(error) == NOT_READY:
+                # Another node may be ready, to which the next connection leads.
+                self._force_close()  # type: ignore[attr-defined]
+            raise
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:
@@ -100,20 +110,44 @@ class FastConnection(Connection):
         return result.affected_rows
 
 
-def connector(parameters: Mapping[str, Any], reply_timeout: float) -> Connect:
-    """Return what connects by PyMySQL's parameters.
+def connector(nodes: Sequence[Mapping[str, Any]], reply_timeout: float) -> Connect:
+    """Return what connects to the first of these nodes that takes the connection.
 
+    :param nodes: PyMySQL's parameters of each.
     :param reply_timeout: seconds after which a server that does not reply is given up.
     """
 
     def connect(timeout: float) -> Any:
-        return FastConnection(
-            **parameters,
-            connect_timeout=timeout,
-            read_timeout=reply_timeout,
-            write_timeout=reply_timeout,
-            charset="utf8mb4",
-            client_flag=CLIENT.MULTI_STATEMENTS,
-        )
+        deadline = time.monotonic() + timeout
+        for others, parameters in zip(reversed(range(len(nodes))), nodes, strict=True):
+            # Those behind it get their shares of the time, also if this one is silent.
+            share = (deadline - time.monotonic()) / (others + 1)
+            try:
+                with time_limit(share):
+                    return _connected(parameters, seconds_left(share), reply_timeout, is_one_of_several=len(nodes) > 1)
+            except (pymysql.Error, OSError):
+                if not others:
+                    raise
+        raise AssertionError("no node")
 
     return connect
+
+
+def _connected(
+    parameters: Mapping[str, Any], timeout: float, reply_timeout: float, *, is_one_of_several: bool
+) -> FastConnection:
+    connection = FastConnection(
+        **parameters,
+        connect_timeout=timeout,
+        read_timeout=reply_timeout,
+        write_timeout=reply_timeout,
+        charset="utf8mb4",
+        client_flag=CLIENT.MULTI_STATEMENTS,
+    )
+    if is_one_of_several:
+        try:
+            check_ready(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection

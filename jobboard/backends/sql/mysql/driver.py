@@ -17,6 +17,7 @@ from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
 from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
+from jobboard.backends.sql.mysql.galera import SEE_ALL, is_galera
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import planner_of
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
@@ -93,6 +94,8 @@ class MysqlDriver(Driver):
             # An engine's.
             connection.set_character_set(CHARSET)
         say(connection.cursor(), *_SET_UP, _END_FROZEN_ON_MARIADB if is_mariadb(connection) else _END_FROZEN_ON_MYSQL)
+        if is_galera(connection):
+            say(connection.cursor(), SEE_ALL)
 
     def is_alive(self, connection: Any) -> bool:
         if not connection.open or connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:

@@ -7,11 +7,13 @@ from jobboard.backends.sql.server_errors import ServerErrors
 NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
 UNKNOWN_PREPARED, TOO_MANY_PREPARED = 1243, 1461
 PACKET_TOO_LARGE = 1153
+NOT_READY = 1047
 
 #: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {1213, 1020, DUPLICATE}
-#: The connection is gone: lost, killed, or the server was shut down. PyMySQL has 0 for one that it closed itself.
-_CUT = {0, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031}
+#: The connection is gone: lost, killed, or the server was shut down; or it is of no use, since its node is not ready.
+#: PyMySQL has 0 for one that it closed itself.
+_CUT = {0, NOT_READY, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031}
 
 _READ_ONLY = "is read-only; is it a replica?"
 _FULL = "can't write, since the disk is full; make room"
@@ -30,6 +32,7 @@ _BY_CODE = {
     1290: _READ_ONLY,
     1792: _READ_ONLY,
     1836: _READ_ONLY,
+    NOT_READY: "is a node of a cluster that is not ready: it joins, or is cut off from most nodes; see wsrep_ready",
     1021: _FULL,
     1114: _FULL,
     PACKET_TOO_LARGE: "can't take a value this large; raise max_allowed_packet",

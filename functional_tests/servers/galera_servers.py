@@ -1,0 +1,119 @@
+"""Galera clusters of MariaDB of the tests' own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from jobboard.testing import eventually
+from servers.base import HOST, free_port
+from servers.mariadb_servers import MariadbServer
+
+_PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
+_USER = "mysql"
+
+
+def _provider() -> Path:
+    if not _PROVIDER.exists():
+        subprocess.run(["apt-get", "install", "-y", "-q", "galera-4"], check=True, stdout=subprocess.DEVNULL)
+    return _PROVIDER
+
+
+class GaleraNode(MariadbServer):
+    """One node; ``peers`` are the ports at which the nodes of the cluster listen to each other."""
+
+    def __init__(self, port: int, peers: list[int], *, bootstraps: bool) -> None:
+        provider = {
+            "gmcast.listen_addr": f"tcp://{HOST}:{port}",
+            "ist.recv_addr": f"{HOST}:{port + 1}",
+            "gcache.size": "16M",
+            # A node that is killed is out after two seconds instead of five.
+            "evs.keepalive_period": "PT0.5S",
+            "evs.inactive_check_period": "PT0.5S",
+            "evs.suspect_timeout": "PT2S",
+            "evs.inactive_timeout": "PT4S",
+        }
+        known = [] if bootstraps else [f"{HOST}:{peer}" for peer in peers]
+        super().__init__(
+            {
+                # What sends changes to a new node (rsync) gives up the rights of root.
+                "user": _USER,
+                "wsrep-on": "ON",
+                "wsrep-provider": str(_provider()),
+                "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in provider.items()),
+                "wsrep-cluster-address": f"gcomm://{','.join(known)}",
+                "wsrep-node-address": f"{HOST}:{port}",
+                "wsrep-sst-method": "rsync",
+                "wsrep-sst-receive-address": f"{HOST}:{port + 2}",
+                "wsrep-slave-threads": "2",
+                "binlog-format": "ROW",
+                "innodb-autoinc-lock-mode": "2",
+            }
+        )
+
+    def launch(self) -> None:
+        if not os.geteuid():
+            subprocess.run(["chown", "-R", f"{_USER}:", self.folder], check=True)
+        super().launch()
+
+    def take_data_of(self, other: GaleraNode) -> None:
+        """Begin where a node that has ended stands, so that only what is written from then on must be sent."""
+        subprocess.run(["cp", "-a", "--sparse=always", other._data, self._data], check=True)
+        self._is_made = True
+
+    def answers(self) -> bool:
+        return super().answers() and self.status("wsrep_ready") == "ON"
+
+    def status(self, name: str) -> str:
+        with self.client(None) as client, client.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE %s", [name])
+            return str(cursor.fetchone()[1])
+
+
+class GaleraCluster:
+    """Three nodes with an empty database ``jobs``; each can be written to."""
+
+    def __init__(self) -> None:
+        ports = [free_port(1, 2) for _ in range(3)]
+        self.nodes = [GaleraNode(port, ports[:1], bootstraps=not number) for number, port in enumerate(ports)]
+
+    @property
+    def uri(self) -> str:
+        return self.uri_of(*self.nodes)
+
+    def uri_of(self, *nodes: MariadbServer) -> str:
+        """Return the URI that names these nodes, in this order."""
+        return f"mysql://root@{','.join(f'{HOST}:{node.port}' for node in nodes)}/jobs"
+
+    def __enter__(self) -> Self:
+        try:
+            first, *others = self.nodes
+            first.start()
+            first.process.terminate()
+            first.process.wait(30)
+            for node in others:
+                node.take_data_of(first)
+            first.start()
+            for node in others:
+                node.launch()
+            for node in others:
+                eventually(node.answers, within=60)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        # Without the rest of its cluster a node may wait for it as it ends.
+        for node in self.nodes:
+            if node.is_running:
+                node.kill()
+            node.stop()

@@ -1,0 +1,123 @@
+"""A Galera cluster of three nodes: boards on any of them see the same, and go on on another one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from harnesses.deployments import FurtherContract
+from harnesses.fixtures import a_server
+from harnesses.sql_harness import MysqlHarness
+from harnesses.working import insist
+from servers.base import HOST
+from servers.galera_servers import GaleraCluster, GaleraNode
+from servers.proxy import Proxy
+
+from jobboard import BoardUnavailable, JobBoard, fetch
+from jobboard.testing import Harness, eventually
+
+cluster = a_server(GaleraCluster)
+
+
+class _NodesInTurn(MysqlHarness):
+    """Each board begins at another node than the one before, so that several nodes change the same rows."""
+
+    def __init__(self, cluster: GaleraCluster) -> None:
+        super().__init__(cluster.uri)
+        self._cluster, self._turn = cluster, 0
+
+    def uri(self) -> str:
+        first = self._turn % 3
+        self._turn += 1
+        nodes = self._cluster.nodes
+        return self._cluster.uri_of(*nodes[first:], *nodes[:first])
+
+
+class TestGalera(FurtherContract):
+    executed_cases = FurtherContract.all_cases
+
+    @pytest.fixture
+    def harness(self, cluster: GaleraCluster) -> Iterator[Harness]:
+        with _NodesInTurn(cluster) as harness:
+            yield harness
+
+
+def test_what_was_posted_on_one_node_is_there_on_the_others(cluster: GaleraCluster) -> None:
+    first, second, _ = cluster.nodes
+    with fetch("causal", first.uri) as producer, fetch("causal", second.uri) as reader:
+        for number in range(200):
+            job = producer.post("resize", {"n": number})
+            assert reader.get(job.uuid) == job
+
+
+def test_a_host_that_does_not_answer_takes_its_share_of_the_time(cluster: GaleraCluster) -> None:
+    with Proxy((HOST, cluster.nodes[0].port)) as proxy:
+        proxy.silence()
+        board = fetch("silent", f"mysql://root@{HOST}:{proxy.port},{HOST}:{cluster.nodes[1].port}/jobs")
+        begin = time.monotonic()
+        board.connect(4.0)
+        assert time.monotonic() - begin < 4.0
+        board.close()
+        board = fetch("silent", f"mysql://root@{HOST}:{proxy.port},{HOST}:{proxy.port}/jobs")
+        begin = time.monotonic()
+        with pytest.raises(BoardUnavailable):
+            board.connect(1.0)
+        assert time.monotonic() - begin < 2.0
+
+
+def _isolate(node: GaleraNode, value: int) -> None:
+    with node.client(None) as client, client.cursor() as cursor:
+        cursor.execute(f"SET GLOBAL wsrep_provider_options = 'gmcast.isolate={value}'")
+
+
+def test_a_node_that_is_cut_off_is_left_for_another_one(cluster: GaleraCluster) -> None:
+    first = cluster.nodes[0]
+    with fetch("cut", cluster.uri) as board:
+        job = board.post("resize")
+        _isolate(first, 1)
+        try:
+            eventually(lambda: first.status("wsrep_ready") == "OFF", within=30)
+            with pytest.raises(BoardUnavailable, match="not ready"):
+                fetch("cut", first.uri).connect(2.0)
+            assert [board.post("resize").name, board.job_count] == ["resize", 2]
+            [claimed] = board.claim_next("alice")
+            assert claimed == job
+        finally:
+            _isolate(first, 0)
+            eventually(first.answers, within=30)
+    with fetch("cut", first.uri) as board:
+        assert board.job_count == 2
+
+
+def test_a_node_that_is_killed_under_load_loses_and_doubles_nothing(cluster: GaleraCluster) -> None:
+    """The last test of the cluster: the node stays away."""
+    killed, *others = cluster.nodes
+    name, ended, consumed = "killed", threading.Event(), Counter[str]()
+    boards = [
+        fetch(name, cluster.uri_of(*nodes), patience=60.0) for nodes in ((killed, *others), (killed, *others), others)
+    ]
+
+    def work(board: JobBoard, who: str) -> None:
+        with board:
+            while not ended.is_set():
+                for job in insist(lambda: board.claim_next(who, limit=3, expiry=600.0)):
+                    insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
+                    consumed[job.uuid] += 1
+
+    with fetch(name, cluster.uri, patience=60.0) as producer:
+        posted = [producer.post("resize").uuid for _ in range(50)]
+        threads = [threading.Thread(target=work, args=(board, f"w{n}")) for n, board in enumerate(boards)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(consumed) >= 20, within=30)
+        killed.kill()
+        posted += [insist(lambda: producer.post("resize")).uuid for _ in range(100)]
+        eventually(lambda: len(consumed) >= 150, within=60)
+        ended.set()
+        for thread in threads:
+            thread.join(30)
+        assert consumed == Counter(posted)
+        assert (producer.job_count, producer.audit()) == (0, [])

@@ -1,0 +1,75 @@
+"""Several hosts of PostgreSQL in a URI: a board goes on at the one that can be written to."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections import Counter
+
+import pytest
+from harnesses.working import insist, work
+from servers.base import HOST, free_port
+from servers.postgresql_servers import PostgresqlServer, as_user, give_to_user, programs
+
+from jobboard import BoardUnavailable, fetch
+from jobboard.testing import eventually
+
+pytest_plugins = ("harnesses.sql_fixtures",)
+
+
+def test_a_host_that_is_down_is_passed_over(postgresql: PostgresqlServer) -> None:
+    with fetch("hosts", f"postgresql://postgres@{HOST}:{free_port()},{HOST}:{postgresql.port}/jobs") as board:
+        work(board)
+
+
+class _Standby(PostgresqlServer):
+    def __init__(self, primary: PostgresqlServer) -> None:
+        super().__init__()
+        self._is_made = True
+        give_to_user(self.folder)
+        source = ("-h", HOST, "-p", primary.port, "-U", "postgres")
+        copy = as_user(programs() / "pg_basebackup", "-D", self._data, "-R", "-N", "--checkpoint=fast", *source)
+        subprocess.run(copy, check=True, cwd=self.folder)
+
+    def start(self) -> PostgresqlServer:
+        super(PostgresqlServer, self).start()
+        return self
+
+    def promote(self) -> None:
+        command = as_user(programs() / "pg_ctl", "promote", "-D", self._data)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.folder)
+
+
+def test_a_board_goes_on_at_a_standby_that_is_promoted_under_load() -> None:
+    """The standby is synchronous: it has all that was answered."""
+    with PostgresqlServer() as primary, _Standby(primary) as standby:
+        with primary.client() as client:
+            client.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            client.execute("SELECT pg_reload_conf()")
+            states = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+            eventually(lambda: client.execute(states).fetchone() == (1,))
+        with pytest.raises(BoardUnavailable):
+            fetch("hosts", standby.uri).connect(5.0)
+        uri = f"postgresql://postgres@{HOST}:{standby.port},{HOST}:{primary.port}/jobs"
+        consumed, ended = Counter[str](), threading.Event()
+
+        def consume() -> None:
+            with fetch("hosts", uri, patience=60.0) as worker:
+                while not ended.is_set():
+                    for job in insist(lambda: worker.claim_next("alice", limit=3, expiry=600.0)):
+                        insist(lambda job=job: worker.consume(job, "alice"))  # type: ignore[misc]
+                        consumed[job.uuid] += 1
+
+        with fetch("hosts", uri, patience=60.0) as producer:
+            posted = [producer.post("resize").uuid for _ in range(50)]
+            thread = threading.Thread(target=consume)
+            thread.start()
+            eventually(lambda: len(consumed) >= 20, within=30)
+            primary.kill()
+            standby.promote()
+            posted += [insist(lambda: producer.post("resize")).uuid for _ in range(50)]
+            eventually(lambda: len(consumed) >= 100, within=30)
+            ended.set()
+            thread.join(30)
+            assert consumed == Counter(posted)
+            assert (producer.job_count, producer.audit()) == (0, [])
