@@ -302,6 +302,8 @@ class Batches:
             first = max(round(now * 1_000_000), self._last_sequence + 1) + ahead
             for at, row in enumerate(rows):
                 row.sequence = self._last_sequence = first + at
+                # The queue goes by the number then, and so does whatever sorts by the place.
+                row.place = max(row.place, row.sequence / 1e6)
 
     def _learn_sequence(self, result: TxnResult) -> None:
         """Learn the last number of the store from a refusal; create its key if there is none."""

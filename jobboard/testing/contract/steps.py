@@ -94,8 +94,9 @@ class StepCases(EdgeCase):
     @of_edges
     def test_a_late_owner_writes_no_step(self, board: JobBoard, other: JobBoard) -> None:
         late = board.post("resize")
-        board.claim(late, "alice", SHORT)
+        board.claim(late, "alice", LONG)
         assert save(board, late, 0, "alice's") is Verdict.DONE
+        board.extend(late, "alice", SHORT)
         until_expired(other, late)
         now = other.get(late.uuid)
         assert verdict_of(save(board, late, 1, "too late")) is Verdict.LOST

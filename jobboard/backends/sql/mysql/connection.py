@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import math
 import ssl
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pymysql
 from pymysql.connections import Connection, MySQLResult
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, CR
 from pymysql.protocol import NULL_COLUMN, FieldDescriptorPacket, MysqlPacket
 
 from jobboard.backends.sql.mysql.errors import NOT_READY, code_of
@@ -97,6 +98,10 @@ class FastConnection(Connection):
                 # Another node may be ready, to which the next connection leads.
                 self._force_close()  # type: ignore[attr-defined]
             raise
+        except (ValueError, IndexError, AssertionError, struct.error) as error:
+            # A Galera node was seen to garble the reply of a transaction that it undid.
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"a reply can't be decoded: {error}") from error
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:
