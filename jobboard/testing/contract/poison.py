@@ -24,7 +24,7 @@ from jobboard.record import Undecodable
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers import Every
 from jobboard.states import JobPriority, JobState
-from jobboard.testing.contract.case import LONG, Case, claim_one, uuids_of
+from jobboard.testing.contract.case import LONG, Case, claim_one, per_shard, uuids_of
 from jobboard.testing.contract.clockwork import fire, hourly, overdue, spoil, stored
 from jobboard.testing.contract.corruption import READS
 from jobboard.testing.deadline import eventually
@@ -90,6 +90,7 @@ def _claim_all(board: JobBoard) -> list[Job]:
 
 
 class PoisonCases(Case):
+    @per_shard
     @pytest.mark.parametrize("read", READS)
     def test_poisoned_postings_are_quarantined_with_their_bytes(self, board: JobBoard, read: str) -> None:
         good, bad = _poisoned(board)
