@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from harnesses.guides import blocks_of
 from servers.durable_stores import running
 
-GUIDES = Path(__file__).parent.parent / "doc" / "guides"
-_BLOCK = re.compile(r"^\.\. code-block:: python\n((?:[ \t]*\n|[ \t]+.*\n)+)", re.MULTILINE)
 #: How many examples each guide has, and which URI these are written for; other examples of it are of the test kit.
 _EXPECTED = {
     "limits": (6, '"sqlite:///jobs.db"'),
@@ -21,8 +17,7 @@ _EXPECTED = {
 
 
 def _examples(guide: str, uri: str) -> list[str]:
-    text = (GUIDES / f"{guide}.rst").read_text(encoding="utf-8")
-    return [textwrap.dedent(block) for block in _BLOCK.findall(text) if uri in block]
+    return [block for language, block in blocks_of(guide) if language == "python" and uri in block]
 
 
 @pytest.fixture(scope="module", params=["redis", "postgresql", "sqlite"])

@@ -6,19 +6,16 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
+from harnesses.guides import blocks_of
 from servers.base import free_port
 
-GUIDE = Path(__file__).parent.parent.parent / "doc/guides/beyond-one-machine.rst"
-_BLOCK = re.compile(r"^\.\. code-block:: (\w+)\n((?:[ \t]*\n|[ \t]+.*\n)+)", re.MULTILINE)
 _END = "\nkill $(jobs -p); wait; for port in 7000 7001 7002; do redis-cli -p $port shutdown nosave; done\n"
 
 
 def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
-    text = GUIDE.read_text(encoding="utf-8").partition("Several servers of any kind")[0]
-    blocks = [(kind, textwrap.dedent(block)) for kind, block in _BLOCK.findall(text)]
+    blocks = blocks_of("beyond-one-machine")
     shell = [block for kind, block in blocks if kind == "shell"]
     (work,) = (block for kind, block in blocks if kind == "python")
     (tmp_path / "work.py").write_text(work)
