@@ -124,7 +124,7 @@ class Waiter(abc.ABC):
 READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
-        "due", "all", "load", "paused", "pauses", "holders", "server_version", "persistence", "ready_in",
+        "due", "all", "load", "paused", "pauses", "holders", "server_version", "persistence", "shards", "ready_in",
         "lanes", "longest", "lane", "parents", "children", "counts", "signals",
     }
 )  # fmt: skip

@@ -68,11 +68,12 @@ class Audit:
             if key not in expected and newer.isdisjoint((*_orders_of(key), kv.value)):
                 repaired = repair and self._drop(kv)
                 findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+        limits = list(snapshot.pages(keys.limits))
         return [
             *findings,
             *self._steps.audit(snapshot, jobs, repair),
-            *self._unreadable_limits(repair),
-            *self._lanes(snapshot, jobs, found, newer_lanes, repair),
+            *self._unreadable_limits(limits, repair),
+            *self._lanes(Rules(limits_in(keys, limits)), jobs, found, newer_lanes, repair),
             *self._books(repair),
         ]
 
@@ -116,17 +117,17 @@ class Audit:
                 findings.append(AuditFinding(None, f"the timer of the lane {lane!r} is missing", repaired))
         return findings, expected
 
-    def _unreadable_limits(self, repair: bool) -> Iterator[AuditFinding]:
+    def _unreadable_limits(self, limits: Sequence[KeyValue], repair: bool) -> Iterator[AuditFinding]:
         """Find limits that hold for nothing, since they can't be decoded; a repair deletes them."""
         keys = self._keys
-        for kv in Snapshot(self._connection).pages(keys.limits):
+        for kv in limits:
             if not limits_in(keys, [kv]):
                 what = " ".join(map(decoded, kv.key[len(keys.limits) :].split(b"/")))
                 yield AuditFinding(None, f"the limit of the {what} can't be decoded", repair and self._drop(kv))
 
     def _lanes(
         self,
-        snapshot: Snapshot,
+        rules: Rules,
         jobs: Sequence[VersionedJob],
         found: Mapping[bytes, KeyValue],
         but: Collection[str],
@@ -138,11 +139,10 @@ class Audit:
 
         :param but: lanes of jobs that only later versions can read.
         """
-        keys, rules = self._keys, Rules(limits_in(self._keys, snapshot.pages(self._keys.limits)))
         tied = [job.row.seen() for job in jobs if job.row.is_live and job.row.lane is not None]
         rows = lanes_of(row for row in tied if row.lane not in but)
         for lane, row in rows.items():
-            look_at, now = guard_of(found.get(keys.guard(lane))).look_at, self._connection.now()
+            look_at, now = guard_of(found.get(self._keys.guard(lane))).look_at, self._connection.now()
             problems = list(count_problems(row, rules))
             if problems and (look_at is None or look_at > now):
                 repaired = repair and any(not self._limits.look([lane]) for _ in range(_MAX_LOOKS))
