@@ -171,10 +171,9 @@ def _crew_of(
 def _told_to(label: str, settings: Settings, site: Site, other_code: str) -> Settings:
     options = {**settings.options, "gather": label[0] == "g" or label == LOCKED}
     settings = replace(settings, code=other_code if label.endswith("1") else "")
-    if label[0] != "c":
-        return replace(settings, options=options)
     line = site.lines.get(label)
-    return replace(settings, uri=line.uri if line else settings.uri, options={**options, **site.patience})
+    patience = site.patience if label[0] == "c" else {}
+    return replace(settings, uri=line.uri if line else settings.uri, options={**options, **patience})
 
 
 def _is_of(label: str, job: Job) -> bool:

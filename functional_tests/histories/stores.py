@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from servers.base import HOST, RunningServer
 from servers.etcd_servers import EtcdCluster, EtcdServer
+from servers.galera_servers import GaleraCluster
 from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
 from servers.proxy import Proxy
@@ -53,7 +54,7 @@ class Site:
     :param disturbances: what a nemesis may do to it and to the lines, by the kind of fault.
     :param clocks: whether a client's wall clock may be stepped; where the host's clock judges, as its documents say, it
         is the store's own.
-    :param lines: the line that each conductor has to itself, by the beginning of its name, where there is one.
+    :param lines: the line that a process has to itself, by the beginning of its name, where there is one.
     :param patience: the options of who waits for an answer longer than claims last.
     :param lock: keeps the row of a job locked, given its uuid, where a store has rows.
     :param make_board: makes what threads work on, for a store that is in this process.
@@ -153,6 +154,8 @@ def _sql_server(server: Any) -> Iterator[Site]:
 _PATIENT = 25.0
 #: How many bytes a proxy before etcd lets through in one request.
 _SMALL = 200_000
+#: The workers of a Galera cluster, in the order of the nodes at which they begin.
+_WORKERS = ("w0", "g0", "a0")
 _DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 _QUICK_REDIS = {"socket_timeout": 2.0}
 
@@ -252,6 +255,31 @@ def _mariadb(_: Path) -> contextlib.AbstractContextManager[Site]:
     return _sql_server(MariadbServer({"max-allowed-packet": "256K"}))
 
 
+@contextlib.contextmanager
+def _galera(_: Path) -> Iterator[Site]:
+    """Processes begin at different nodes, so that all nodes are written to."""
+    with GaleraCluster() as cluster, contextlib.ExitStack() as stack:
+        nodes = cluster.nodes
+
+        def new_proxy(number: int) -> Proxy:
+            return stack.enter_context(Proxy((HOST, nodes[number].port)))
+
+        proxies = [new_proxy(number) for number in range(len(nodes))]
+
+        def line(number: int, own: Proxy) -> Line:
+            others = proxies[number + 1 :] + proxies[:number]
+            return Line(f"mysql://root@{','.join(f'{HOST}:{proxy.port}' for proxy in (own, *others))}/jobs", own)
+
+        shared = {label: line(number, proxies[number]) for number, label in enumerate(_WORKERS)}
+        own = {label: line(number, new_proxy(number)) for number, label in enumerate(EXPIRIES)}
+        yield Site(
+            shared["w0"].uri, cluster.uri, partial(footprint.of_sql_server, nodes[0]), {"socket_timeout": 3.0},
+            disturbances=of_lines(proxies)
+            | one_at_a_time(of_servers(lambda pick: nodes[int(pick * len(nodes))]), cluster.until_whole),
+            lines=shared | own, patience={"socket_timeout": _PATIENT},
+        )  # fmt: skip
+
+
 #: Every kind of store for histories: what starts it, given a folder of its own, and stops it at the end.
 STORES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Site]]] = {
     "memory": _memory,
@@ -265,4 +293,5 @@ STORES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Site]]] = {
     "etcd-cluster": _etcd_cluster,
     "postgresql": _postgresql,
     "mariadb": _mariadb,
+    "galera": _galera,
 }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from harnesses.busy_board import BOARD, goes_on
 from harnesses.redis_harness import ClusterHarness, SentinelHarness
-from servers.base import HOST
+from servers.base import HOST, free_port
 from servers.redis_servers import RedisCluster, RedisSentinel, RedisServer
 
 from jobboard import BoardUnavailable, JobState, Posting, fetch
@@ -35,6 +37,33 @@ def test_a_board_goes_on_after_a_failover() -> None:
         late = board.post("rotate")
         waiting.join(30)
         assert found == [late.uuid]
+
+
+#: A failover loses nothing that was acknowledged, since the one replica that there is has all of it.
+_ON_REPLICA = "?durability=wait:1:500"
+
+
+def test_a_sentinel_fails_over_under_load(tmp_path: Path) -> None:
+    """The first Sentinel of the URI is down; the primary is killed, and comes back as a replica."""
+    with RedisSentinel() as servers:
+        uri = servers.uri.replace("://", f"://{HOST}:{free_port()},")
+        goes_on(servers.kill_primary, uri + _ON_REPLICA, tmp_path, socket_timeout=2.0)
+
+
+def test_a_cluster_fails_over_under_load(tmp_path: Path) -> None:
+    """The first node of the URI, which has the board, is killed, and comes back as a replica of the one that it had."""
+    with RedisCluster() as cluster:
+        primary, _ = _owner_of(cluster, f"{{jobboard:{BOARD}}}")
+        cluster.nodes.sort(key=lambda node: node is not primary)
+        replica = cluster.add_replica(primary)
+
+        def fail_over() -> None:
+            primary.kill()
+            with replica.client() as client:
+                eventually(lambda: client.info("replication")["role"] == "master", within=30)
+            primary.start()
+
+        goes_on(fail_over, cluster.uri + _ON_REPLICA, tmp_path, socket_timeout=2.0)
 
 
 @pytest.mark.parametrize(("option", "settings"), [("?durability=wait:1:500", {}), ("", {"min-replicas-to-write": "1"})])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -26,9 +27,13 @@ def _provider() -> Path:
 
 
 class GaleraNode(MariadbServer):
-    """One node; ``peers`` are the ports at which the nodes of the cluster listen to each other."""
+    """One node.
 
-    def __init__(self, port: int, peers: list[int], *, bootstraps: bool) -> None:
+    :param port: at which it listens to the other nodes.
+    :param ports: those of all nodes of the cluster.
+    """
+
+    def __init__(self, port: int, ports: list[int]) -> None:
         provider = {
             "gmcast.listen_addr": f"tcp://{HOST}:{port}",
             "ist.recv_addr": f"{HOST}:{port + 1}",
@@ -39,7 +44,6 @@ class GaleraNode(MariadbServer):
             "evs.suspect_timeout": "PT2S",
             "evs.inactive_timeout": "PT4S",
         }
-        known = [] if bootstraps else [f"{HOST}:{peer}" for peer in peers]
         super().__init__(
             {
                 # What sends changes to a new node (rsync) gives up the rights of root.
@@ -47,7 +51,7 @@ class GaleraNode(MariadbServer):
                 "wsrep-on": "ON",
                 "wsrep-provider": str(_provider()),
                 "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in provider.items()),
-                "wsrep-cluster-address": f"gcomm://{','.join(known)}",
+                "wsrep-cluster-address": f"gcomm://{','.join(f'{HOST}:{each}' for each in ports)}",
                 "wsrep-node-address": f"{HOST}:{port}",
                 "wsrep-sst-method": "rsync",
                 "wsrep-sst-receive-address": f"{HOST}:{port + 2}",
@@ -56,11 +60,29 @@ class GaleraNode(MariadbServer):
                 "innodb-autoinc-lock-mode": "2",
             }
         )
+        self._plain_command = self.command
+        self._was_killed = False
+        #: Whether it makes a new cluster when it starts, instead of joining one.
+        self.is_first = False
 
     def launch(self) -> None:
         if not os.geteuid():
             subprocess.run(["chown", "-R", f"{_USER}:", self.folder], check=True)
+        start = ["--wsrep-new-cluster"] if self.is_first else self._position() if self._was_killed else []
+        self.command = [*self._plain_command, *start]
         super().launch()
+
+    def kill(self) -> None:
+        super().kill()
+        self._was_killed = True
+
+    def _position(self) -> list[str]:
+        """Look up what it has, as Debian's service does; otherwise another node would send all of its data."""
+        recover = [*self._plain_command, "--wsrep-recover"]
+        said = subprocess.run(recover, check=True, capture_output=True, text=True, cwd=self.folder).stderr
+        found = re.search(r"Recovered position: *(\S+)", said)
+        assert found is not None, said
+        return [f"--wsrep-start-position={found[1]}"]
 
     def take_data_of(self, other: GaleraNode) -> None:
         """Begin where a node that has ended stands, so that only what is written from then on must be sent."""
@@ -84,7 +106,7 @@ class GaleraCluster:
 
     def __init__(self) -> None:
         ports = [free_port(1, 2) for _ in range(3)]
-        self.nodes = [GaleraNode(port, ports[:1], bootstraps=not number) for number, port in enumerate(ports)]
+        self.nodes = [GaleraNode(port, ports) for port in ports]
 
     @property
     def uri(self) -> str:
@@ -97,6 +119,7 @@ class GaleraCluster:
     def __enter__(self) -> Self:
         try:
             first, *others = self.nodes
+            first.is_first = True
             first.start()
             first.process.terminate()
             first.process.wait(30)
@@ -105,8 +128,8 @@ class GaleraCluster:
             first.start()
             for node in others:
                 node.launch()
-            for node in others:
-                eventually(node.answers, within=60)
+            first.is_first = False
+            self.until_whole()
         except BaseException:
             self.stop()
             raise
@@ -116,6 +139,10 @@ class GaleraCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def until_whole(self) -> None:
+        """Wait until all three work together."""
+        eventually(lambda: all(node.answers() and node.status("wsrep_cluster_size") == "3" for node in self.nodes), 60)
 
     def stop(self) -> None:
         # Without the rest of its cluster a node may wait for it as it ends.

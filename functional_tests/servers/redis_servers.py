@@ -66,6 +66,14 @@ def plain_client(port: int, **options: Any) -> redis.Redis:
     return redis.Redis(host=HOST, port=port, socket_timeout=5, retry=Retry(NoBackoff(), 0), **options)
 
 
+def _follows(client: redis.Redis, primary: str) -> bool:
+    """Make a node of a Cluster the replica of another one, which it must have heard of."""
+    try:
+        return bool(client.execute_command("CLUSTER", "REPLICATE", primary))
+    except redis.ResponseError:
+        return False
+
+
 def _words(option: str, value: str) -> list[str]:
     return [value] if option == "save" else value.split()
 
@@ -74,8 +82,22 @@ class RedisCluster:
     """Three primaries that share the slots; ``options`` are further ones of each."""
 
     def __init__(self, options: dict[str, str] | None = None) -> None:
-        given = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", **(options or {})}
-        self.nodes = [RedisServer(given, free_port(10_000)) for _ in range(3)]
+        self._options = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", **(options or {})}
+        self.nodes = [self._new_node() for _ in range(3)]
+
+    def _new_node(self) -> RedisServer:
+        return RedisServer(self._options, free_port(10_000))
+
+    def add_replica(self, primary: RedisServer) -> RedisServer:
+        """Start one more node, which replaces this one when it fails."""
+        replica = self._new_node().start()
+        self.nodes.append(replica)
+        with primary.client() as client, replica.client() as other:
+            own = client.execute_command("CLUSTER", "MYID").decode()
+            other.execute_command("CLUSTER", "MEET", HOST, primary.port)
+            eventually(lambda: _follows(other, own))
+            eventually(lambda: other.info("replication").get("master_link_status") == "up")
+        return replica
 
     @property
     def uri(self) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from harnesses.busy_board import goes_on
 from harnesses.deployments import FurtherContract
 from harnesses.fixtures import a_server
 from harnesses.sql_harness import MysqlHarness
-from harnesses.working import insist
 from servers.base import HOST
 from servers.galera_servers import GaleraCluster, GaleraNode
 from servers.proxy import Proxy
 
-from jobboard import BoardUnavailable, JobBoard, fetch
+from jobboard import BoardUnavailable, fetch
 from jobboard.testing import Harness, eventually
 
 cluster = a_server(GaleraCluster)
@@ -78,30 +77,16 @@ def test_a_node_that_is_cut_off_is_left_for_another_one(cluster: GaleraCluster) 
         assert board.job_count == 2
 
 
-def test_a_node_that_is_killed_under_load_loses_and_doubles_nothing(cluster: GaleraCluster) -> None:
-    """The last test of the cluster: the node stays away."""
-    killed = cluster.nodes[0]
-    name, ended, consumed = "killed", threading.Event(), Counter[str]()
-    boards = [fetch(name, cluster.uri, patience=60.0) for _ in range(3)]
-
-    def work(board: JobBoard, who: str) -> None:
-        with board:
-            while not ended.is_set():
-                for job in insist(lambda: board.claim_next(who, limit=3, expiry=600.0)):
-                    insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
-                    consumed[job.uuid] += 1
-
-    with fetch(name, cluster.uri, patience=60.0) as producer:
-        posted = [producer.post("resize").uuid for _ in range(50)]
-        threads = [threading.Thread(target=work, args=(board, f"w{n}")) for n, board in enumerate(boards)]
-        for thread in threads:
-            thread.start()
-        eventually(lambda: len(consumed) >= 20, within=30)
-        killed.kill()
-        posted += [insist(lambda: producer.post("resize")).uuid for _ in range(100)]
-        eventually(lambda: len(consumed) >= 150, within=60)
-        ended.set()
-        for thread in threads:
-            thread.join(30)
-        assert consumed == Counter(posted)
-        assert (producer.job_count, producer.audit()) == (0, [])
+def test_a_node_that_is_killed_under_load_loses_and_doubles_nothing_and_comes_back(
+    cluster: GaleraCluster, tmp_path: Path
+) -> None:
+    first = cluster.nodes[0]
+    goes_on(first.kill, cluster.uri, tmp_path)
+    with fetch("back", cluster.uri) as board:
+        job = board.post("resize")
+        first.start()
+        cluster.until_whole()
+        with fetch("back", first.uri) as returned:
+            assert returned.claim_next("alice") == [job]
+            returned.consume(job, "alice", "done")
+        assert board.get(job.uuid).result == "done"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
-from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from harnesses import working
+from harnesses.busy_board import goes_on
 from harnesses.zookeeper_harness import ZooKeeperHarness
-from servers.base import RunningServer
 from servers.zookeeper_servers import ZooKeeperEnsemble
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState
+from jobboard import BoardUnavailable, JobBoard, JobState
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -47,42 +46,11 @@ insist: Any = functools.partial(working.insist, unforgiven=())
 
 @pytest.mark.parametrize("role", ["follower", "leader"])
 def test_a_server_that_dies_in_the_midst_of_work_costs_nothing(
-    ensemble: ZooKeeperEnsemble, harness: ZooKeeperHarness, role: str
+    ensemble: ZooKeeperEnsemble, tmp_path: Path, role: str
 ) -> None:
-    producer = harness.board(patience=30.0)
-    boards = {f"worker {number}": harness.board(producer.name, patience=30.0) for number in range(3)}
-    ended = threading.Event()
-    consumed: Counter[str] = Counter()
-
-    def work(who: str) -> None:
-        board = boards[who]
-        while not ended.is_set():
-            for job in insist(lambda: board.claim_next(who, limit=2, expiry=LONG)):
-                try:
-                    insist(lambda job=job: board.consume(job, who))  # type: ignore[misc]
-                except ClaimLost:
-                    # Told twice: an answer of unknown outcome was given up, and found to have been carried out.
-                    assert board.get(job.uuid).record.token == job.token
-                consumed[job.uuid] += 1
-
-    workers = [threading.Thread(target=work, args=(who,)) for who in boards]
-    for worker in workers:
-        worker.start()
-    posted = [producer.post("resize").uuid for _ in range(40)]
-    victim: RunningServer = ensemble.leader() if role == "leader" else ensemble.followers()[0]
-    victim.kill()
-    posted += [insist(lambda: producer.post("resize")).uuid for _ in range(40)]
-    victim.launch()
-    ensemble.until_whole()
-    posted += [insist(lambda: producer.post("resize")).uuid for _ in range(40)]
-    eventually(lambda: len(consumed) >= len(posted), within=60)
-    ended.set()
-    for worker in workers:
-        worker.join(60)
-    # A job whose posting was of unknown outcome and given up may be there beside those that were told.
-    assert {uuid: consumed[uuid] for uuid in posted} == dict.fromkeys(posted, 1)
-    assert max(consumed.values()) == 1
-    assert (insist(lambda: producer.job_count), producer.audit()) == (0, [])
+    victim = ensemble.leader() if role == "leader" else ensemble.followers()[0]
+    ensemble.nodes.sort(key=lambda node: node is not victim)
+    goes_on(victim.kill, ensemble.uri, tmp_path, **Patient.backend_options, randomize_hosts=False)
 
 
 def test_without_a_quorum_there_is_no_board_and_with_one_all_is_as_it_was(
