@@ -9,6 +9,7 @@ import pytest
 from harnesses.busy_board import goes_on
 from harnesses.working import work
 from servers.base import HOST, free_port
+from servers.patroni_servers import PROGRAM, PatroniPair
 from servers.postgresql_servers import PostgresqlServer, as_user, give_to_user, programs
 
 from jobboard import BoardUnavailable, fetch
@@ -57,3 +58,15 @@ def test_a_board_goes_on_at_a_standby_that_is_promoted_under_load(tmp_path: Path
             standby.promote()
 
         goes_on(fail_over, uri, tmp_path)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="needs Patroni")
+def test_a_board_goes_on_when_patroni_switches_over_under_load(tmp_path: Path) -> None:
+    """The first host becomes the standby of the other one, and the primary again."""
+    with PatroniPair() as pair:
+
+        def switch_there_and_back() -> None:
+            pair.switch_over()
+            pair.switch_over()
+
+        goes_on(switch_there_and_back, pair.uri, tmp_path)
