@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from histories.running import Running
 
-SECONDS = float(os.environ.get("JOBBOARD_HISTORY_SECONDS", "50"))
+SECONDS = float(os.environ.get("JOBBOARD_HISTORY_SECONDS", "35"))
 SEED = os.environ.get("JOBBOARD_HISTORY_SEED", str(random.randrange(10**6)))
 STORES = ["memory", "sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"]
 

@@ -14,8 +14,11 @@ from jobboard.backends.sql.schema import VERSION
 from layouts.dumps import FAR, NAME, STORES, Store, fill, running
 from layouts.earlier import OF_LAYOUT, Client, unpack
 
+#: The oldest and the last one; what is between them is upgraded in test_layouts.py, too.
+EARLIER = (min(OF_LAYOUT), max(OF_LAYOUT))
 
-@pytest.fixture(scope="module", params=OF_LAYOUT)
+
+@pytest.fixture(scope="module", params=EARLIER)
 def code(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack(OF_LAYOUT[request.param], tmp_path_factory.mktemp("code"))
 

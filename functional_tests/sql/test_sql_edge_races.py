@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 board = a_board()
 
 #: How often two clients meet in a race, for each of the two ways; 1,000 times take minutes.
-RACES = int(os.environ.get("JOBBOARD_RACES", "100"))
+RACES = int(os.environ.get("JOBBOARD_RACES", "40"))
 #: By how much one of two waits longer for the other one, once it was the first, in seconds.
 _STEP = 0.0005
 _BLOCKED, _UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED

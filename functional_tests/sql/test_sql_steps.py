@@ -23,7 +23,7 @@ def board(harness: Harness) -> JobBoard:
 
 
 #: How often two clients meet in a race.
-RACES = 300
+RACES = 150
 
 
 def step(number: int, result: bytes = b"result") -> StepRow:
