@@ -50,6 +50,7 @@ def app(
     on_action: OnAction | None = None,
     who: Callable[[Request], str] | None = None,
     format_details: Callable[[Job], Any] | None = None,
+    check_details: Callable[[str, dict[str, Any]], object] | None = None,
     hosts: Collection[str] = LOOPBACK,
     rates: bool = True,
     limits: Limits | None = None,
@@ -66,6 +67,9 @@ def app(
         ``request.user``.
     :param format_details: returns what is shown of a job's details to users with the right ``details``, such as without
         passwords; it gets the :class:`~jobboard.Job`. None: all of them.
+    :param check_details: is called with the name of a job and the details that a user has changed (right ``retry``); a
+        ValueError or TypeError that it raises is shown, and nothing is posted. Such as by your models:
+        ``lambda name, details: MODELS[name](**details)``. None: the board's own checks only.
     :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
         of the app checks them.
     :param rates: False: it does not listen to the board's events, which costs some stores much (see "Monitoring"), and
@@ -74,7 +78,10 @@ def app(
         ``jobboard status``. Of several consoles of a board those of one count.
     :raises TypeError, ValueError: names the argument at fault.
     """
-    given = {"access": access, "on_action": on_action, "who": who, "format_details": format_details}
+    given = {
+        "access": access, "on_action": on_action, "who": who, "format_details": format_details,
+        "check_details": check_details,
+    }  # fmt: skip
     for name, function in given.items():
         if function is not None and not callable(function):
             raise TypeError(f"{name} must be callable, not {type(function).__name__}")
@@ -84,8 +91,9 @@ def app(
         raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
     make_sampler = functools.partial(Sampler, listen=bool(rates), limits=limits)
     settings = Settings(
-        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, make_sampler, all_pages()
-    )
+        console_boards(boards), access or allow(), who or _user_of, on_action, format_details, check_details,
+        make_sampler, all_pages(),
+    )  # fmt: skip
     dispatcher = _Dispatcher(settings)
     routes = [
         Route("/", dispatcher.endpoint(boards_page.show)),

@@ -63,6 +63,8 @@ class Settings:
     who: Callable[[Request], str]
     on_action: OnAction | None
     format_details: Callable[[Job], Any] | None
+    #: Raises what is shown to the user who has changed the details of a job of this name.
+    check_details: Callable[[str, dict[str, Any]], object] | None
     #: Always the same object, since each board makes its parts once by what makes them.
     make_sampler: Callable[[JobBoard], Sampler]
     pages: Sequence[Page]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -11,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import JobBoard
 from jobboard.console.shared import answers_of
+from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.job import Job
 from jobboard.operate.bulk import ACTIONS, Target, of_what, targets_of
@@ -23,6 +25,13 @@ from jobboard.states import JobState
 _MAX_SHOWN, _MAX_CLAIMED, _MAX_RELEASED = 200, 2000, 500
 #: How many of its longest runs are shown of a conductor.
 _MAX_RUNS = 5
+#: By what they can be sorted, and what of a row that is.
+_COLUMNS = {
+    column: itemgetter(field)
+    for column, field in {
+        "name": "name", "kind": "kind", "up": "uptime", "seen": "last_seen", "memory": "memory", "running": "running",
+    }.items()
+}  # fmt: skip
 
 
 def show(view: View) -> Response:
@@ -34,11 +43,13 @@ def show(view: View) -> Response:
     wanted = view.typed("q").lower()
     found = [_row(entity, quiet) for entity in entities if wanted in entity.name.lower()]
     found.sort(key=lambda row: (not row["stuck"], not row["alive"], row["kind"], row["name"]))
+    sorting = sorting_of(view, _COLUMNS)
     known = {entity.name: entity.alive for entity in entities}
     shown = [row | {"alive": known.get(row["owner"])} for row in owners if wanted in row["owner"].lower()]
     return view.render(
         "conductors.html",
-        rows=found[:_MAX_SHOWN],
+        rows=sorting.sorted(found)[:_MAX_SHOWN],
+        sorting=sorting,
         left_out=max(0, len(found) - _MAX_SHOWN),
         owners=shown[:_MAX_SHOWN],
         most=_MAX_CLAIMED,

@@ -16,6 +16,7 @@ from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.events import EventKind
 from jobboard.job import row_of
+from jobboard.operate.anew import find_anew
 from jobboard.operate.attempts import attempts_of
 from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
@@ -34,7 +35,7 @@ _GRAVE = {"cancel", "trash", "purge"}
 
 def show(view: View) -> Response:
     """Show a job."""
-    return _shown(view, _job_of(view))
+    return _shown(view, job_of(view))
 
 
 def act(view: View) -> Response:
@@ -43,7 +44,7 @@ def act(view: View) -> Response:
     if right not in {*ACTIONS, "signal"}:
         raise HTTPException(400, "there is no such action")
     view.require(right)
-    job = _job_of(view)
+    job = job_of(view)
     if right == "signal":
         return _shown(view, view.board.get(job.uuid), _send_signal(view, job))
     action = ACTIONS[right]
@@ -81,7 +82,7 @@ def _send_signal(view: View, job: Job) -> Message:
 
 
 def _shown(view: View, job: Job, message: Message | None = None, status: int = 200) -> Response:
-    flow = flow_of(view.board, job)
+    flow, is_trashed = flow_of(view.board, job), job.record.state is JobState.TRASHED
     return view.render(
         "job.html",
         status,
@@ -94,6 +95,8 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         reasons=why(view.board, job),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=_holder_of_key(view, job),
+        may_retry=is_trashed and view.may("retry") and view.may("details"),
+        anew=find_anew(view.board, job) if is_trashed else None,
         carried=_carried(view, job) if view.may("details") else None,
         progress=_progress(job),
         attempts=_attempts(job),
@@ -103,7 +106,11 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
     )
 
 
-def _job_of(view: View) -> Job:
+def job_of(view: View) -> Job:
+    """Return the job that the path names.
+
+    :raises HTTPException: it names none. :raises NotFound: there is no such job.
+    """
     try:
         uuid = str(UUID(view.request.path_params["uuid"]))
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -11,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.shared import answers_of
+from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import ACTIONS, Action
@@ -35,6 +37,17 @@ _TABS = {
 }
 #: What is shown first: what is next. Delayed jobs would stand between it.
 _NEXT = Filters({"state": ["unclaimed"]}, Selection(states={JobState.UNCLAIMED}))
+#: By what the jobs of a page can be sorted.
+_COLUMNS: dict[str, Column] = {
+    "name": lambda job: job.name,
+    "state": lambda job: job.record.state.value,
+    "key": lambda job: job.key,
+    "attempts": lambda job: job.record.attempts,
+    "owner": lambda job: job.record.owner,
+    "posted": lambda job: job.created_on,
+    "changed": lambda job: job.record.last_modified,
+}
+_TRASH_COLUMNS = {column: attrgetter(column) for column in ("name", "kind", "jobs", "first", "last")}
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
 
 
@@ -42,14 +55,15 @@ def show(view: View) -> Response:
     """List the jobs that fit, or go to the one that was searched for."""
     if view.typed("q"):
         return _search(view, view.typed("q"))
-    filters = filters_of(view) if view.request.query_params else _NEXT
+    filters = filters_of(view) if set(view.request.query_params) - {"sort"} else _NEXT
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
-    page = _page(view, filters, after)
+    page, sorting = _page(view, filters, after), sorting_of(view, _COLUMNS)
     brief = {job.uuid: text for job in page.jobs if (text := brief_details(view, job))}
     return view.render(
-        "jobs.html", filters=filters, page=page, after=after, tabs=_tabs(view, filters), actions=actions, brief=brief
-    )
+        "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
+        tabs=_tabs(view, filters), actions=actions, brief=brief,
+    )  # fmt: skip
 
 
 def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
@@ -109,9 +123,9 @@ def _to(view: View, path: str, **query: object) -> Response:
 
 def show_trash(view: View) -> Response:
     """Show the groups; each leads to its jobs, and to what can be done to all of them."""
-    return view.render(
-        "trash.html", trash=trash_groups(view.board, view.query("name") or None), name=view.query("name")
-    )
+    trash, sorting = trash_groups(view.board, view.query("name") or None), sorting_of(view, _TRASH_COLUMNS)
+    groups = sorting.sorted(trash.groups)
+    return view.render("trash.html", trash=trash, groups=groups, sorting=sorting, name=view.query("name"))
 
 
 PAGES = (Page("jobs", show, title="Jobs", order=20), Page("trash", show_trash, title="Trash", order=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -9,12 +10,31 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.charting import last_hour
 from jobboard.console.shared import answers_of, checked, sampler_of
+from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.stats import COUNTED
 from jobboard.validation import check_text
 
 #: The percentiles that are shown.
 _SHARES = {"p50": 0.5, "p95": 0.95}
+#: By what the names can be sorted, and what of a row that is; waits and runs by their p95.
+_COLUMNS = {
+    column: itemgetter(field)
+    for column, field in {
+        "name": "name",
+        "waiting": "unclaimed",
+        "next": "next_waits",
+        "delayed": "delayed",
+        "blocked": "blocked",
+        "running": "claimed",
+        "trash": "trashed",
+        "conductors": "conductors",
+        "wait": "wait_p95",
+        "run": "run_p95",
+        "finished": "finished",
+        "failed": "failed",
+    }.items()
+}
 
 
 def show(view: View) -> Response:
@@ -42,10 +62,12 @@ def show(view: View) -> Response:
             rows.append(
                 {**numbers, "name": name, "pause": pauses.get(name), "limit": limits.get(name), **durations, **counts}
             )
+    sorting = sorting_of(view, _COLUMNS)
     left_out = seen.get("left_out", {}).get("names", 0)
     return view.render(
         "names.html",
-        rows=rows,
+        rows=sorting.sorted(rows),
+        sorting=sorting,
         q=wanted,
         board_pause=pauses.get(None),
         left_out=left_out,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import JobBoard
 from jobboard.console.shared import answers_of, checked
+from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
@@ -23,6 +25,7 @@ from jobboard.schedules.schedule import Schedule, check_schedule_id
 _MAX_SHOWN, _MAX_READ = 200, 10_000
 #: How many next fire times of a schedule are shown.
 _MAX_UPCOMING = 10
+_COLUMNS = {column: itemgetter(column) for column in ("id", "job", "runs", "missed", "skipped")}
 
 
 def show(view: View) -> Response:
@@ -32,9 +35,11 @@ def show(view: View) -> Response:
     unreadable = answers_of(view).get(
         "unreadable schedules", lambda: view.board.schedules.unreadable()[:_MAX_SHOWN], 5.0
     )
+    sorting = sorting_of(view, _COLUMNS)
     return view.render(
         "schedules.html",
-        rows=rows[:_MAX_SHOWN],
+        rows=sorting.sorted(rows[:_MAX_SHOWN]),
+        sorting=sorting,
         has_more=len(rows) > _MAX_SHOWN,
         unreadable=unreadable,
         q=view.typed("q"),
