@@ -152,8 +152,27 @@ def test_charts_and_their_table_have_the_history_of_all_and_of_a_name(
         assert console.get(f"/b/shop/history.json?span={span}").json()["waiting"][-1] >= 4, "the present is shown, too"
         lines = console.get(f"/b/shop/history.json?span={span}").json()
         assert len(lines["at"]) == known.seconds // known.step
-        assert len({len(line) for line in lines.values()}) == 1
+        names = [lines.pop("names"), lines.pop("starts")][0]
+        assert len({len(line) for line in [*lines.values(), *(each["waiting"] for each in names)]}) == 1
     assert len(console.get("/b/shop/history.json?span=nonsense").json()["at"]) == 60
+
+
+def test_charts_have_the_largest_names_and_when_conductors_began(
+    board: JobBoard, sampler: Sampler, console: Asking
+) -> None:
+    board.post_many([Posting(name) for name in ("a", "b", "c", "d", "e") for _ in range(ord(name))])
+    for name, uptime in ("young", 120), ("old", 7200), ("odd", -1), ("none", None):
+        board.register_entity(Entity("conductor", name, {"uptime": uptime}, ttl=600.0))
+    sampler.look()
+    lines = console.get("/b/shop/history.json").json()
+    assert [(line["name"], line["waiting"][-1]) for line in lines["names"]] == [
+        ("e", 101), ("d", 100), ("c", 99), ("b", 98)
+    ]  # fmt: skip
+    assert [round(lines["at"][-1] - at, -2) for at in lines["starts"]] == [100]
+    assert len(console.get("/b/shop/history.json?span=6h").json()["starts"]) == 2
+    assert console.get("/b/shop/history.json?name=a").json()["names"] == []
+    page = console.get("/b/shop/")
+    assert "▲: a conductor began." in text_of(page)
 
 
 def test_names_and_reasons_are_shown_as_text(board: JobBoard, console: Asking) -> None:

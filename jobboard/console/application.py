@@ -147,7 +147,7 @@ class _Dispatcher:
                 return response
             except (HTTPException, JobBoardError) as error:
                 status, text = _status_of(error)
-                heading = HTTPStatus(status).phrase
+                heading = "The store does not answer" if status == 503 else HTTPStatus(status).phrase
                 return view.render("error.html", status, text=text, heading=heading, retry=status == 503)
 
         return answer

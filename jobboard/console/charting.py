@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobboard.console.templating import visible
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
 
@@ -34,6 +36,10 @@ SPANS = {
 }
 
 
+#: How many names have a line, and how many characters of each are shown.
+_MAX_NAMES, _MAX_NAME = 4, 40
+
+
 def span_named(name: str) -> str:
     """Return the name if it is one, else that of an hour."""
     return name if name in SPANS else "1h"
@@ -52,6 +58,9 @@ def buckets_of(sampler: Sampler, span: Span, now: float) -> list[Bucket]:
 def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     """Return a list of moments, and one for each gauge and for each count a minute; None where nothing is known.
 
+    And ``starts``, the moments at which conductors began; and ``names``, of all jobs, the lines of the names of which
+    most waited.
+
     :param name: the job name that it is about; "" for all.
     """
     now = time.time()
@@ -67,7 +76,31 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     ended = [figures if at in has_counts else None for at, figures in zip(moments, found, strict=True)]
     for field in COUNTS:
         lines[field] = [figures and round(getattr(figures, field) * 60 / span.step, 2) for figures in ended]
+    lines["starts"] = starts_of(sampler, lines["at"][0])
+    lines["names"] = [] if name else _names(buckets, moments)
     return lines
+
+
+def starts_of(sampler: Sampler, since: float) -> list[int]:
+    """Return when conductors began that are registered; no request."""
+    started = (sampler.newest or {}).get("conductors", {}).get("started", [])
+    return [at for moment in started if (at := int(moment.timestamp())) >= since]
+
+
+def _names(buckets: Mapping[int, Bucket], moments: Iterable[int]) -> list[dict[str, Any]]:
+    """Return how many jobs of each name waited, of those of which most did."""
+    most = Counter[str]()
+    for bucket in buckets.values():
+        for name, figures in bucket.names.items():
+            most[name] = max(most[name], figures.waiting)
+    largest = [name for name, number in most.most_common(_MAX_NAMES) if number]
+    return [
+        {
+            "name": visible(name[:_MAX_NAME], ""),
+            "waiting": [(found := figures_of(buckets.get(at), name)) and found.waiting for at in moments],
+        }
+        for name in (largest if len(most) > 1 else [])
+    ]
 
 
 def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]], int | None]:
@@ -79,12 +112,13 @@ def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]]
     groups: dict[int, list[Bucket]] = {}
     for bucket in buckets:
         groups.setdefault(bucket.at // span.row * span.row, []).append(bucket)
-    rows = []
+    rows, starts = [], starts_of(sampler, 0)
     for at in sorted(groups, reverse=True):
         figures = _sum(groups[at], name)
         has_counts = any(bucket.has_counts for bucket in groups[at])
         counts = {field: getattr(figures, field) if has_counts else None for field in COUNTS}
-        rows.append({"at": at} | {field: getattr(figures, field) for field in GAUGES} | counts)
+        began = sum(at <= start < at + span.row for start in starts)
+        rows.append({"at": at, "starts": began} | {field: getattr(figures, field) for field in GAUGES} | counts)
     return rows, min((bucket.at for bucket in buckets), default=None)
 
 

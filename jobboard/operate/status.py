@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobboard.board import JobBoard
@@ -13,6 +14,9 @@ from jobboard.operate.verdict import Finding, Limits, findings, unreachable, wor
 from jobboard.operate.views import paused_view
 from jobboard.participants import Entity, is_quiet, number_of, runs_of
 from jobboard.validation import moment
+
+#: What tells of more seconds is damaged.
+_MAX_UPTIME = 10 * 365 * 86_400
 
 
 def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
@@ -52,7 +56,10 @@ def _seen(look: Overview) -> dict[str, Any]:
             | {"next_waits": name.next_waits, "conductors": name.conductors, "paused": name.paused, "limit": name.limit}
             for name in look.names
         },
-        "conductors": _alive(conductors) | {"quiet": _quiet(conductors), "longest": _longest(conductors)} | slots,
+        "conductors": _alive(conductors)
+        | {"quiet": _quiet(conductors), "longest": _longest(conductors)}
+        | slots
+        | {"started": _started(conductors)},
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
         "trash": [asdict(group) for group in look.trash],
@@ -69,6 +76,16 @@ def _alive(entities: Sequence[Entity]) -> dict[str, int]:
 def _longest(entities: Sequence[Entity]) -> dict[str, Any] | None:
     runs = [asdict(run) | {"conductor": entity.name} for entity in entities if entity.alive for run in runs_of(entity)]
     return max(runs, key=lambda run: float(run["seconds"]), default=None)
+
+
+def _started(entities: Sequence[Entity]) -> list[datetime]:
+    """Return when each of them began, as far as they told; also of those that are gone, the newest last."""
+    uptimes = [(entity.last_seen, entity.metadata.get("uptime")) for entity in entities]
+    return sorted(
+        seen - timedelta(seconds=uptime)
+        for seen, uptime in uptimes
+        if seen is not None and isinstance(uptime, int) and 0 <= uptime < _MAX_UPTIME
+    )
 
 
 def _quiet(entities: Sequence[Entity]) -> int:

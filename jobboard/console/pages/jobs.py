@@ -59,10 +59,13 @@ def show(view: View) -> Response:
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
     page, sorting = _page(view, filters, after), sorting_of(view, _COLUMNS)
+    # A column in which nothing stands takes its room from the others.
+    filled = {column for column in ("key", "owner") if any(_COLUMNS[column](job) for job in page.jobs)}
+    filled |= {"changed"} if any(job.record.last_modified != job.created_on for job in page.jobs) else set()
     brief = {job.uuid: text for job in page.jobs if (text := brief_details(view, job))}
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
-        tabs=_tabs(view, filters), actions=actions, brief=brief,
+        tabs=_tabs(view, filters), actions=actions, brief=brief, filled=filled,
     )  # fmt: skip
 
 

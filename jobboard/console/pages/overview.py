@@ -44,6 +44,7 @@ def show(view: View) -> Response:
         rows=rows,
         tiles=_tiles(view, sampler, status, span, name),
         was_paused=any(row["paused"] for row in rows),
+        has_starts=any(row["starts"] for row in rows),
         since=since,
         now=time.time(),
         is_holder=sampler.is_holder,

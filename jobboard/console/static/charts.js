@@ -2,7 +2,8 @@
 (() => {
   "use strict";
   const HEIGHT = 180, DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
-  const plots = new Map();
+  // By its box: the plot, what is drawn in it, and the answer that this comes from.
+  const plots = new Map(), drawn = new Map(), answers = new Map();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   // A line needs two points: one that is alone, such as the first of a new console, is shown as a dot.
@@ -26,11 +27,10 @@
   };
 
   // Behind the lines a band for each point at which something was paused.
-  const pauses = new Map();
   const shade = (box) => (plot) => {
     const [at] = plot.data, { left, top, width, height } = plot.bbox, half = (at[1] - at[0]) / 2;
     plot.ctx.fillStyle = colour("--pause");
-    (pauses.get(box) ?? []).forEach((number, index) => {
+    answers.get(box).paused.forEach((number, index) => {
       if (!number) { return; }
       const [from, to] = [at[index] - half, at[index] + half].map((moment) => plot.valToPos(moment, "x", true));
       const begin = Math.max(Math.floor(from), left);
@@ -38,28 +38,76 @@
     });
   };
 
-  const options = (names, width, box) => ({
-    width, height: HEIGHT, hooks: { drawClear: [shade(box)] },
-    series: [{ value: (_plot, seconds) => seconds && moment(seconds) }, ...names.map((name, index) => ({
-      label: name, stroke: () => colour(`--line-${index + 1}`), width: 2, dash: DASHES[index],
-      points: { show: false, filter: alone, size: 7, fill: () => colour(`--line-${index + 1}`) },
-    }))],
-    axes: [{ values: (_plot, moments) => moments.map(clock), size: 30 }, { size: wide, incrs: WHOLE }].map((own) => ({
-      stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, ...own,
-    })),
-    scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
-  });
+  // A triangle and a line for each conductor that began.
+  const mark = (box) => ({ ctx, bbox: { left, top, width, height }, valToPos }) => {
+    const size = 5 * devicePixelRatio;
+    ctx.fillStyle = ctx.strokeStyle = colour("--quiet");
+    ctx.lineWidth = devicePixelRatio;
+    for (const start of answers.get(box).starts) {
+      const x = Math.round(valToPos(start, "x", true)), foot = top + height;
+      if (x < left || x > left + width) { continue; }
+      ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+      ctx.beginPath(); ctx.moveTo(x, top); ctx.lineTo(x, foot); ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.beginPath(); ctx.moveTo(x, foot - 2 * size); ctx.lineTo(x + size, foot); ctx.lineTo(x - size, foot); ctx.fill();
+    }
+  };
 
-  const show = (box, lines) => {
-    const names = box.dataset.series.split(",");
-    const data = [lines.at, ...names.map((name) => lines[name])];
-    pauses.set(box, lines.paused);
-    const place = box.querySelector(".plot");
-    const plot = plots.get(box);
-    if (plot) {
+  // The lines of a box, each with its own colour; one that is 0 or unknown all the time is left out.
+  const linesOf = (box, answer) => {
+    const all = box.dataset.series === "names"
+      ? answer.names.map(({ name, waiting }) => [name, waiting])
+      : box.dataset.series.split(",").map((name) => [name, answer[name]]);
+    return all.map(([label, values], index) => ({ label, values, index })).filter(({ values }) => values.some(Boolean));
+  };
+
+  // Of a stack the upper edge of each layer, the uppermost first.
+  const stacked = (lines) => {
+    const edges = [];
+    for (const { values } of lines) {
+      const below = edges[0];
+      edges.unshift(values.map((value, at) => value == null ? null : value + (below?.[at] ?? 0)));
+    }
+    return edges;
+  };
+
+  const options = (box, lines, width) => {
+    const isStack = box.matches(".stacked");
+    const series = lines.map(({ label, index }, place) => {
+      const stroke = () => colour(`--line-${index + 1}`);
+      return {
+        label, stroke, width: isStack ? 1 : 2, dash: isStack ? [] : DASHES[index], fill: isStack ? () => `${stroke()}66` : undefined,
+        value: (_plot, _edge, _series, at) => at == null ? "" : drawn.get(box)[place].values[at] ?? "",
+        points: { show: false, filter: alone, size: 7, fill: stroke },
+      };
+    });
+    return {
+      width, height: HEIGHT,
+      hooks: {
+        drawClear: [shade(box)], draw: [mark(box)],
+        setLegend: [(plot) => plot.root.classList.toggle("is-read", plot.legend.idx != null)],
+      },
+      legend: { markers: { fill: (_plot, place) => place && colour(`--line-${lines[place - 1].index + 1}`) } },
+      bands: isStack ? lines.slice(1).map((_line, place) => ({ series: [place + 1, place + 2] })) : [],
+      series: [{ value: (_plot, seconds) => seconds && moment(seconds) }, ...series],
+      axes: [{ values: (_plot, moments) => moments.map(clock), size: 30 }, { size: wide, incrs: WHOLE }].map((own) => ({
+        stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, ...own,
+      })),
+      scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
+    };
+  };
+
+  const show = (box, answer) => {
+    const lines = linesOf(box, answer), before = drawn.get(box), isStack = box.matches(".stacked");
+    const data = [answer.at, ...(isStack ? stacked(lines) : lines.map(({ values }) => values))];
+    const place = box.querySelector(".plot"), plot = plots.get(box);
+    answers.set(box, answer);
+    drawn.set(box, isStack ? lines.reverse() : lines);
+    if (plot && lines.map(({ label }) => label).join("\n") === before.map(({ label }) => label).join("\n")) {
       plot.setData(data);
     } else {
-      plots.set(box, new uPlot(options(names, place.clientWidth, box), data, place));
+      plot?.destroy();
+      plots.set(box, new uPlot(options(box, lines, place.clientWidth), data, place));
     }
   };
 
@@ -72,16 +120,16 @@
         const lines = await answer.json();
         const mine = boxes.filter((box) => box.dataset.src === source);
         // All at once, since one that appears changes the widths of the others. Where nothing is known, or all is 0, there is none.
-        const known = (box) => box.dataset.series.split(",").some((name) => lines[name].some(Boolean));
-        mine.forEach((box) => { box.hidden = !known(box); });
-        mine.filter(known).forEach((box) => show(box, lines));
+        mine.forEach((box) => { box.hidden = !linesOf(box, lines).length; });
+        mine.filter((box) => !box.hidden).forEach((box) => show(box, lines));
       } catch { /* the next refresh tries again */ }
     }
   };
 
   const fit = () => plots.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: HEIGHT }));
   addEventListener("resize", fit);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((plot) => plot.redraw()));
+  const drawAnew = () => [...plots].forEach(([box, plot]) => { plot.destroy(); plots.delete(box); show(box, answers.get(box)); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAnew);
   document.addEventListener("jobboard:refreshed", load);
   load();
 })();

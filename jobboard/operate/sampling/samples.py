@@ -27,6 +27,7 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
         "schedules": schedules
         | {"overdue": overdue, "unhandled": unhandled, "skipped": skipped}
         | {"set_aside": list(schedules["set_aside"][:MAX_ITEMS])},
+        "conductors": status["conductors"] | {"started": status["conductors"]["started"][-MAX_ITEMS:]},
         "paused": {"board": status["paused"]["board"], "names": status["paused"]["names"][:MAX_ITEMS]},
     }
     left_out = {what: len(status[what]) - len(kept[what]) for what in ("names", "findings", "trash")}
