@@ -237,6 +237,27 @@ def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
         web.choose("#refresh select", "5")
 
 
+def test_a_live_page_shows_what_happens_but_not_while_somebody_selects(web: Browser, uri: str) -> None:
+    shown = "return document.querySelectorAll('tbody tr').length"
+    waits = "return performance.getEntriesByType('resource').filter(({ name }) => name.includes('/changes')).length"
+    with fetch("hostile", uri) as board:
+        web.open("/b/hostile/jobs?name=heard")
+        web.choose("#refresh select", "live")
+        eventually(lambda: web.script(waits) > 0, within=DEADLINE)
+        board.post("heard")
+        eventually(lambda: web.script(shown) == 1, within=DEADLINE)
+        web.script("getSelection().selectAllChildren(document.querySelector('h1'))")
+        before = web.script(waits)
+        board.post("heard")
+        eventually(lambda: web.script(waits) > before, within=DEADLINE)
+        threading.Event().wait(2.5)  # a refresh would come
+        assert web.script(shown) == 1
+        web.script("getSelection().removeAllRanges()")
+        eventually(lambda: web.script(shown) == 2, within=DEADLINE)
+    web.choose("#refresh select", "5")
+    assert web.messages() == []
+
+
 def test_keys_find_go_and_list_and_can_be_turned_off(web: Browser) -> None:
     def press(*keys: str) -> None:
         ActionChains(web.driver).send_keys(*keys).perform()

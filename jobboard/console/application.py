@@ -73,7 +73,8 @@ def app(
     :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
         of the app checks them.
     :param rates: False: it does not listen to the board's events, which costs some stores much (see "Monitoring"), and
-        knows neither how many jobs are posted, finished and failed a minute, nor how long they wait and run.
+        knows neither how many jobs are posted, finished and failed a minute, nor how long they wait and run; and
+        pages look every few seconds, instead of when something happens.
     :param limits: what the boards may do and still be well, :class:`jobboard.operate.verdict.Limits`; None for those of
         ``jobboard status``. Of several consoles of a board those of one count.
     :raises TypeError, ValueError: names the argument at fault.
@@ -92,7 +93,7 @@ def app(
     make_sampler = functools.partial(Sampler, listen=bool(rates), limits=limits)
     settings = Settings(
         console_boards(boards), access or allow(), who or _user_of, on_action, format_details, check_details,
-        make_sampler, all_pages(),
+        make_sampler, all_pages(), bool(rates),
     )  # fmt: skip
     dispatcher = _Dispatcher(settings)
     routes = [

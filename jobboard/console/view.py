@@ -68,6 +68,8 @@ class Settings:
     #: Always the same object, since each board makes its parts once by what makes them.
     make_sampler: Callable[[JobBoard], Sampler]
     pages: Sequence[Page]
+    #: Whether pages may listen to events.
+    is_live: bool = True
 
 
 @dataclass(frozen=True, slots=True)

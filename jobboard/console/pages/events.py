@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 from starlette.responses import Response
 
@@ -23,7 +24,7 @@ KINDS = [kind for kind in EventKind if kind not in FREQUENT]
 
 
 class EventLog:
-    """Listens from the first reader on until nobody has read for five minutes."""
+    """Listens from the first reader on, which may be a page that is live, until nobody has read for five minutes."""
 
     def __init__(self, board: JobBoard) -> None:
         self._board = board
@@ -46,6 +47,11 @@ class EventLog:
                 self.total = 0
                 self._unsubscribe = self._board.subscribe(self._add, KINDS)
             return list(reversed(self._events))
+
+    def has(self, uuid: str, number: int) -> bool:
+        """Whether one of the newest events, of this number, is of this job; no request."""
+        with self._lock:
+            return any(event.uuid == uuid for event in islice(reversed(self._events), number))
 
     def _add(self, event: JobEvent) -> None:
         if time.monotonic() - self._read_at > _IDLE_TTL:

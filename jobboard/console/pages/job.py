@@ -92,6 +92,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         awaited=awaited_signal(row_of(job)),
         takes_signals=view.may("signal") and job.record.state in LIVE and view.board.capabilities.edges,
         message=message,
+        graves=_GRAVE,
         reasons=why(view.board, job),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=_holder_of_key(view, job),

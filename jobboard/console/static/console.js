@@ -1,4 +1,4 @@
-// The pages work without this file. It adds: a refresh that can be paused, times on the browser's clock, and many ticks at once.
+// The pages work without this file. It adds: a refresh, by events or by time, that can be paused, times on the browser's clock, and many ticks at once.
 (() => {
   "use strict";
   const KEY = "jobboard.refresh";
@@ -46,10 +46,30 @@
     return document.hidden || typing || changed || !document.getSelection().isCollapsed;
   };
 
+  // Live: after what happened, though not at once if there is ever more; and now and then, since an event may get lost.
+  const SOON = 2, SELDOM = 15, OFTEN = 5;
+  let isHeard = false, hasChanged = false;
+  const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  const listen = async () => {
+    for (let total = ""; ; await pause(0.5)) {
+      const url = main().dataset.live;
+      if (choice.value !== "live" || !url || document.hidden) { isHeard = false; total = ""; continue; }
+      try {
+        const answer = await fetch(`${url}${url.includes("?") ? "&" : "?"}since=${total}`);
+        if (!answer.ok) { throw new Error(answer.status); }
+        const heard = (await answer.json()).total;
+        hasChanged ||= isHeard && heard !== total;
+        [total, isHeard] = [heard, true];
+      } catch { isHeard = false; total = ""; await pause(SELDOM); }
+    }
+  };
+  const wait = () => choice.value !== "live" ? Number(choice.value) : isHeard ? (hasChanged ? SOON : SELDOM) : OFTEN;
+
   let last = Date.now();
   const tick = async () => {
-    const seconds = Number(choice.value);
+    const seconds = wait();
     if (seconds && mayRefresh() && !isBusy() && Date.now() - last >= seconds * 1000) {
+      hasChanged = false;
       last = Infinity;
       try {
         await htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerMorph" });
@@ -69,8 +89,9 @@
   prepare(document);
   if (choice && window.htmx && mayRefresh()) {
     label.hidden = false;
-    choice.value = stored() ?? choice.value;
+    choice.value = [...choice.options].some(({ value }) => value === stored()) ? stored() : choice.value;
     choice.addEventListener("change", () => store(choice.value));
     setInterval(tick, 250);
+    listen();
   }
 })();

@@ -1,0 +1,74 @@
+"""Tells a page that something has happened on the board: a request that waits until then, and holds no thread."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.to_thread
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from jobboard.board import JobBoard
+from jobboard.console.pages.events import EventLog
+from jobboard.console.view import Page, View
+
+#: How many requests wait at a time for one board; further browsers look every few seconds instead.
+MAX_WAITING = 100
+#: Seconds after which a request is answered in any case, and between two looks at what was heard, which cost nothing.
+_TIMEOUT, _PAUSE = 20.0, 0.4
+#: Threads that begin to listen, since the store may hang.
+_THREADS = 2
+
+
+class Waiting:
+    """The requests that wait for something on one board."""
+
+    def __init__(self, _board: JobBoard) -> None:
+        self.number = 0
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    @property
+    def limiter(self) -> anyio.CapacityLimiter:
+        """What bounds the threads; made in the loop that uses it."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_THREADS)
+        return self._limiter
+
+
+async def wait(view: View) -> Response:
+    """Answer how many events were heard: at once if it is another number than the browser knows, else later.
+
+    With ``job`` in the URL only events of this job count.
+    """
+    if not view.settings.is_live:
+        raise HTTPException(404, "this console listens to no events")
+    waiting = view.part(Waiting)
+    if waiting.number >= MAX_WAITING:
+        raise HTTPException(429, f"{MAX_WAITING} pages of this board wait for events by now")
+    waiting.number += 1
+    try:
+        log = await anyio.to_thread.run_sync(_listen, view, limiter=waiting.limiter)
+        return JSONResponse({"total": await _wait(view, log)})
+    finally:
+        waiting.number -= 1
+
+
+def _listen(view: View) -> EventLog:
+    view.board  # noqa: B018, connects it
+    log = view.part(EventLog)
+    log.read()
+    return log
+
+
+async def _wait(view: View, log: EventLog) -> int:
+    known, job = view.query("since"), view.query("job")
+    number = int(known) if known.isdecimal() and len(known) < 20 else -1
+    with anyio.move_on_after(_TIMEOUT):
+        while number == log.total or (job and 0 <= number < log.total and not log.has(job, log.total - number)):
+            number = log.total
+            if await view.request.is_disconnected():
+                break
+            await anyio.sleep(_PAUSE)
+    return log.total
+
+
+PAGES = (Page("changes", wait),)
