@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from helpers.console import asking, served
 from helpers.console_jobs import ask_as, board
+from helpers.serving import serving
 
-from jobboard import JobBoard
+from jobboard import JobBoard, fetch
 from jobboard.console.pages import changes
 from jobboard.testing import eventually
 
@@ -114,6 +117,22 @@ def test_a_browser_that_goes_away_frees_its_place(
     with pytest.raises(httpx.ReadTimeout):
         client.get("/changes", params={"since": first}, timeout=1.0)
     eventually(lambda: waiting[0].number == 0, within=20)
+
+
+def test_a_server_that_stops_waits_for_none_of_them(tmp_path: Path) -> None:
+    uri, said = f"sqlite:///{tmp_path}/jobs.db", list[str]()
+    with fetch("b", uri):
+        pass  # it is there now
+    with serving("--board", uri, "--name", "b", said=said) as url:
+        first = httpx.get(f"{url}/b/b/changes", timeout=60).json()["total"]
+        browser = socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0), 60)
+        browser.sendall(f"GET /b/b/changes?since={first} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        # What was sent before is read before.
+        assert httpx.get(f"{url}/b/b/jobs", timeout=60).status_code == 200
+    with browser:
+        assert browser.recv(1000).startswith(b"HTTP/1.1 200 ")
+    assert "Cancel" not in "".join(said)
+    assert "Traceback" not in "".join(said)
 
 
 def test_without_rates_nothing_is_live(board: JobBoard) -> None:

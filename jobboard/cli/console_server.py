@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jobboard.cli.connections import Connections
 from jobboard.conductor import stop_on_signals
+from jobboard.console.guard import STOPPING
 
 #: Seconds that open streams have to end when the server stops.
 _GRACE = 2
@@ -37,11 +38,13 @@ def run(app: ASGIApp, host: str, port: int, root_path: str, *, is_behind_proxy: 
     connections: Connections[BoundedConnection] = Connections(
         _MAX_CONNECTIONS, _MAX_CONNECTIONS if is_behind_proxy else _MAX_OF_PEER
     )
-    server = uvicorn.Server(config_of(app, connections, root_path.rstrip("/"), is_behind_proxy=is_behind_proxy))
+    stopping = threading.Event()
+    told = _telling(app, stopping.is_set)
+    server = uvicorn.Server(config_of(told, connections, root_path.rstrip("/"), is_behind_proxy=is_behind_proxy))
     # In a thread, where it leaves signals alone.
     thread = threading.Thread(target=server.run, args=([listening],), name="jobboard-console", daemon=True)
 
-    with stop_on_signals(_stopper(server)):
+    with stop_on_signals(_stopper(server, stopping)):
         thread.start()
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"console: http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/", err=True)
@@ -127,8 +130,16 @@ class BoundedConnection(H11Protocol):
             self._deadline = None
 
 
-def _stopper(server: uvicorn.Server) -> Callable[[], None]:
+def _telling(app: ASGIApp, is_stopping: Callable[[], bool]) -> ASGIApp:
+    async def tell(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, STOPPING: is_stopping}, receive, send)
+
+    return tell
+
+
+def _stopper(server: uvicorn.Server, stopping: threading.Event) -> Callable[[], None]:
     def stop() -> None:
+        stopping.set()
         server.should_exit = True
 
     return stop

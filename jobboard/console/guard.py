@@ -11,6 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 #: Where the prefix that the console is mounted at stands in the scope; routers below it change ``root_path``.
 ROOT = "jobboard.console.root"
 
+#: Where a server may put a function that says whether it stops: requests that wait end then.
+STOPPING = "jobboard.console.stopping"
+
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _HEADERS = {

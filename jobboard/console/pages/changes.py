@@ -8,13 +8,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from jobboard.board import JobBoard
+from jobboard.console.guard import STOPPING
 from jobboard.console.pages.events import EventLog
 from jobboard.console.view import Page, View
 
 #: How many requests wait at a time for one board; further browsers look every few seconds instead.
 MAX_WAITING = 100
 #: Seconds after which a request is answered in any case, and between two looks at what was heard, which cost nothing.
-_TIMEOUT, _PAUSE = 20.0, 0.4
+_TIMEOUT, _PAUSE = 10.0, 0.4
 #: Threads that begin to listen, since the store may hang.
 _THREADS = 2
 
@@ -65,7 +66,7 @@ async def _wait(view: View, log: EventLog) -> int:
     with anyio.move_on_after(_TIMEOUT):
         while number == log.total or (job and 0 <= number < log.total and not log.has(job, log.total - number)):
             number = log.total
-            if await view.request.is_disconnected():
+            if view.request.scope.get(STOPPING, bool)() or await view.request.is_disconnected():
                 break
             await anyio.sleep(_PAUSE)
     return log.total

@@ -37,7 +37,7 @@
   const mayRefresh = () => main().dataset.refresh !== "off";
   const isChanged = (field) => field.matches("select")
     ? field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected))
-    : field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+    : field.matches("[type=checkbox]") ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
   // Nobody's typing, choice or selection is taken away.
   const isBusy = () => {
     const active = document.activeElement;
