@@ -69,8 +69,9 @@ def web(uri: str, uuids: list[str]) -> Iterator[Browser]:
 def pages(web: Browser, uuids: list[str]) -> list[str]:
     """Each path that links lead to, with a query and without."""
     web.open("/")
-    # The last job is part of a graph; the crawl may meet another one first.
-    found = {_kind_of(url): url for url in [web.driver.current_url, f"{web.root}/b/hostile/jobs/{uuids[-1]}/graph"]}
+    # The last job is part of a graph, and the fourth is in the trash; the crawl may meet others first.
+    special = [f"{web.root}/b/hostile/jobs/{path}" for path in (f"{uuids[-1]}/graph", f"{uuids[3]}/retry")]
+    found = {_kind_of(url): url for url in [web.driver.current_url, *special]}
     seen = set[str]()
     while left := [url for url in found.values() if url not in seen]:
         assert len(found) < _MAX_PAGES, sorted(found)

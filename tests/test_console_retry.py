@@ -12,6 +12,7 @@ import httpx
 import pytest
 from helpers.console import Asking, text_of
 from helpers.console_jobs import ask_as, board, on_both, trash
+from helpers.sharded import MemoryShardsHarness
 
 from jobboard import Job, JobBoard, JobPriority, JobState, Posting
 from jobboard.operate.anew import uuid_anew
@@ -215,3 +216,15 @@ def test_a_trashed_job_that_is_complete_by_now_is_no_obstacle(board: JobBoard) -
     board.consume(job, "worker")
     assert job.state is JobState.COMPLETE
     assert "complete" in text_of(_retry(ask, old))
+
+
+def test_on_a_board_of_shards_one_job_is_posted_too() -> None:
+    name = "retried on shards"
+    with JobBoard(name, MemoryShardsHarness().backend(name)) as board:
+        ask = ask_as(board, "retry", "details")
+        for number in range(8):
+            old = trash(board, board.post("invoice", {"n": number}, key=str(number)))
+            form = _form(ask.get(_path(old)))
+            first, second = ask.post(_path(old), form), ask.post(_path(old), form)
+            assert first.url == second.url
+        assert sorted(job.details["n"] for job in board.iterjobs()) == list(range(8))

@@ -76,7 +76,8 @@ class Browser:
         eventually(click, within=DEADLINE, every=0.1)
 
     def type(self, field: str, text: str) -> None:
-        self.find(f"input[name={field}]")[0].send_keys(text)
+        """Type into a field once it is there: a click returns before the next page has come."""
+        eventually(lambda: self.find(f"input[name={field}]"), within=DEADLINE)[0].send_keys(text)
 
     def choose(self, selector: str, value: str) -> None:
         Select(self.find(selector)[0]).select_by_value(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from jobboard.console.charting import SPANS, chart, span_named, table
+from jobboard.console.charting import SPANS, chart, span_named, starts_of, table
 from jobboard.console.mending import mend_of
 from jobboard.console.pace import Tile, pace_of
 from jobboard.console.shared import answers_of, counted, sampler_of
@@ -44,7 +44,7 @@ def show(view: View) -> Response:
         rows=rows,
         tiles=_tiles(view, sampler, status, span, name),
         was_paused=any(row["paused"] for row in rows),
-        has_starts=any(row["starts"] for row in rows),
+        has_starts=bool(starts_of(sampler, time.time() - SPANS[span].seconds)),
         since=since,
         now=time.time(),
         is_holder=sampler.is_holder,
