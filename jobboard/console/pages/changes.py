@@ -12,8 +12,9 @@ from jobboard.console.guard import STOPPING
 from jobboard.console.pages.events import EventLog
 from jobboard.console.view import Page, View
 
-#: How many requests wait at a time for one board; further browsers look every few seconds instead.
-MAX_WAITING = 100
+#: How many requests of a console wait at a time; further browsers look every few seconds instead. Fewer than the
+#: connections that ``jobboard serve`` takes of one address, so that whoever else is there still gets pages.
+MAX_WAITING = 60
 #: Seconds after which a request is answered in any case, and between two looks at what was heard, which cost nothing.
 _TIMEOUT, _PAUSE = 10.0, 0.4
 #: Threads that begin to listen, since the store may hang.
@@ -43,8 +44,8 @@ async def wait(view: View) -> Response:
     if not view.settings.is_live:
         raise HTTPException(404, "this console listens to no events")
     waiting = view.part(Waiting)
-    if waiting.number >= MAX_WAITING:
-        raise HTTPException(429, f"{MAX_WAITING} pages of this board wait for events by now")
+    if sum(entry.part(Waiting).number for entry in view.settings.boards.values()) >= MAX_WAITING:
+        raise HTTPException(429, f"{MAX_WAITING} pages of this console wait for events by now")
     waiting.number += 1
     try:
         log = await anyio.to_thread.run_sync(_listen, view, limiter=waiting.limiter)
