@@ -5,7 +5,7 @@ STORE`` measures other libraries on the same store, ``python -m benchmarks loops
 TaskFlow's board and on this one. ``python -m benchmarks house`` measures the code of this checkout, or of two.
 ``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time, and ``python -m
 benchmarks lives STORE`` what it costs after a million others. ``python -m benchmarks shards`` measures what each
-further server adds to a board.
+further server adds to a board, and ``simulated-shards`` runs a board of many shards in virtual time.
 ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
@@ -26,6 +26,7 @@ from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.loops import main as measure_loops
 from benchmarks.pressure import main as measure_pressure
 from benchmarks.shards import main as measure_shards
+from benchmarks.simulated_shards import main as simulate_shards
 from benchmarks.stores import STORES
 
 _GROUPS = Catalogue(
@@ -53,6 +54,7 @@ _COMMANDS = {
     "pressure": measure_pressure,
     "lives": measure_lives,
     "shards": measure_shards,
+    "simulated-shards": simulate_shards,
 }
 
 

@@ -13,6 +13,7 @@ from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_texts
+from jobboard.stats import COUNTED
 from jobboard.validation import check_delay
 
 #: One screen has room for this many findings, names and groups of the trash.
@@ -92,6 +93,9 @@ def _show(output: Output, view: dict[str, Any]) -> None:
     _say_more(output, len(view["findings"]) - _MAX_FINDINGS)
     if "names" in view:
         _show_seen(output, view)
+    if "shards" in view:
+        output.say("")
+        output.table(("shard", *COUNTED), view["shards"], empty="")
 
 
 def _show_seen(output: Output, view: dict[str, Any]) -> None:

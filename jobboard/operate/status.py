@@ -11,7 +11,7 @@ from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
-from jobboard.operate.views import paused_view
+from jobboard.operate.views import paused_view, shards
 from jobboard.participants import Entity, is_quiet, number_of, runs_of
 from jobboard.validation import moment
 
@@ -23,20 +23,33 @@ def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
     """Look at a board, connected or not, and judge it; 46 requests at most.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
-        can't be reached only the finding that says so. ``trash`` groups the first ``trash_read`` jobs of the trash.
+        can't be reached only the finding that says so, and ``shards``, the numbers of those that answer, of a board
+        that is spread over several. ``trash`` groups the first ``trash_read`` jobs of the trash.
     :raises NotFound: with ``create=False``: there is no such board.
     """
     try:
         board.connect()
-        look = overview(board)
     except BoardUnavailable as error:
         return status_without(board, error)
+    try:
+        look = overview(board)
+    except BoardUnavailable as error:
+        return status_without(board, error) | _seen_of_shards(board)
     return _view(board, findings(look, limits)) | _seen(look)
 
 
 def status_without(board: JobBoard, error: Exception) -> dict[str, Any]:
     """Return the status of a board whose store can't be reached."""
     return _view(board, [unreachable(error)])
+
+
+def _seen_of_shards(board: JobBoard) -> dict[str, Any]:
+    """Return what the shards that answer say of a board that is spread over several; of any other one nothing."""
+    try:
+        counted = shards(board)
+    except BoardUnavailable:
+        return {}
+    return {"shards": counted} if any(row["problem"] is None for row in counted) else {}
 
 
 def _view(board: JobBoard, found: list[Finding]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,8 @@ from jobboard import Conductor, Handlers
 from jobboard.backends.address import Address
 from jobboard.backends.shards import ShardsBackend
 from jobboard.backends.shards.fleet import Fleet
-from jobboard.backends.shards.homes import MAX_HOMES, Homes
+from jobboard.backends.shards.homes import LOOK_INTERVAL, Homes
+from jobboard.backends.shards.placement import MAX_HOMES
 from jobboard.board import JobBoard
 from jobboard.testing import eventually
 
@@ -30,26 +32,48 @@ def fleet(backend: ShardsBackend) -> Fleet:
 def test_a_claim_asks_each_shard_once(fleet: Fleet) -> None:
     homes = Homes(fleet)
     for seen in (None, 7):
-        order = homes.order("alice", seen)
+        order = list(homes.order("alice", seen))
         assert sorted(order) == list(range(16))
     assert order[0] == 7
 
 
 def test_those_who_know_nothing_begin_with_another_shard_each_time(fleet: Fleet) -> None:
     homes = Homes(fleet)
-    assert sorted(homes.order("alice", None)[0] for _ in range(16)) == list(range(16))
+    assert sorted(next(homes.order("alice", None)) for _ in range(16)) == list(range(16))
 
 
-def test_three_claims_of_four_begin_with_a_home_and_none_is_left_out(fleet: Fleet) -> None:
+def test_one_claim_of_four_begins_with_a_home_and_one_with_the_next_shard_of_all(fleet: Fleet) -> None:
     homes = Homes(fleet)
     homes.learn("alice", ["alice", *(f"bob {number}" for number in range(9))])
     own = homes.waited_on()
     assert len(own) == MAX_HOMES
-    firsts = [homes.order("alice", None)[0] for _ in range(400)]
-    assert sum(first in own for first in firsts) >= 300
+    rich = next(number for number in range(16) if number not in own)
+    firsts = Counter(next(homes.order("alice", None, rich)) for _ in range(400))
+    assert set(firsts) == set(range(16)), "no shard waits for good"
+    assert 200 <= firsts[rich] < 220
+    assert sum(firsts[number] for number in own) >= 100
     assert set(homes.order("bob", None)) == set(range(16))
     homes.forget("alice")
     assert not homes.are_known_to("alice")
+
+
+@pytest.mark.parametrize("seen", [None, 7])
+def test_what_was_seen_comes_first(fleet: Fleet, seen: int | None) -> None:
+    homes = Homes(fleet)
+    homes.learn("alice", ["alice"])
+    for _ in range(8):
+        order = list(homes.order("alice", seen, 9))
+        assert sorted(order) == list(range(16))
+        assert seen is None or order[0] == seen
+
+
+def test_the_more_owners_the_more_rarely_each_looks(fleet: Fleet) -> None:
+    homes = Homes(fleet)
+    homes.learn("alice", ["alice"])
+    assert homes.look_interval == LOOK_INTERVAL
+    homes.learn("alice", [f"bob {number}" for number in range(1280)])
+    assert homes.look_interval == 10.0
+    assert len(homes.waited_on()) == 1
 
 
 def test_a_shard_that_is_down_is_not_asked(fleet: Fleet) -> None:
@@ -58,7 +82,7 @@ def test_a_shard_that_is_down_is_not_asked(fleet: Fleet) -> None:
     assert sorted(homes.order("alice", 3)) == [number for number in range(16) if number != 3]
     for number in range(16):
         fleet.health.failed(number)
-    assert len(homes.order("alice", None)) == 16
+    assert len(list(homes.order("alice", None))) == 16
 
 
 def test_a_conductor_learns_its_homes_and_does_the_jobs_of_all_shards(backend: ShardsBackend) -> None:

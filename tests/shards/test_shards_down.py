@@ -12,8 +12,8 @@ from helpers.sharded import MemoryShardsHarness
 
 from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard
 from jobboard.backends.address import Address
-from jobboard.backends.shards import ShardsBackend, waiter
-from jobboard.backends.shards.homes import MAX_HOMES
+from jobboard.backends.shards import ShardsBackend, homes
+from jobboard.backends.shards.placement import MAX_HOMES
 from jobboard.operate.status import status
 from jobboard.testing import eventually
 from jobboard.testing.faults import LossyBackend
@@ -100,9 +100,14 @@ def test_posts_that_can_go_anywhere_go_elsewhere(down: Down) -> None:
     eventually(lambda: down.board.post("resize") is not None and down.lossy.answered["post"] > 0)
 
 
-def test_the_status_names_it(down: Down) -> None:
+def test_the_status_names_it_and_counts_the_jobs_of_the_others(down: Down) -> None:
+    for number in (0, 2, 3, 3):
+        down.post_on(number)
+    assert "shards" not in status(down.board)
     down.stop()
-    (finding,) = status(down.board)["findings"]
+    view = status(down.board)
+    assert [row["unclaimed"] for row in view["shards"]] == [1, 0, None, 2]
+    (finding,) = view["findings"]
     assert finding["verdict"] == "BAD"
     assert "shard 2: " in finding["text"]
     with pytest.raises(BoardUnavailable, match="shard 2: "):
@@ -160,7 +165,7 @@ def test_a_waiter_waits_on_four_shards_and_looks_at_the_others(monkeypatch: pyte
         before = sum(sum(shard.calls.values()) for shard in shards)
         waiting.wait(3.2)
         assert sum(sum(shard.calls.values()) for shard in shards) - before <= 4
-        monkeypatch.setattr(waiter, "LOOK_INTERVAL", 0.02)
+        monkeypatch.setattr(homes, "LOOK_INTERVAL", 0.02)
         for number in range(12):
             backend.loads.choose = lambda number=number: number  # type: ignore[misc]
             job = board.post("resize")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, JobRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
 from jobboard.errors import BoardUnavailable, ReplyLost
+
+#: For each job that it gets, an owner who waits may ask so many shards in vain, and so many in a row.
+CREDIT, MAX_CREDIT = 0.15, 32.0
 
 _LOST_REPLY = "the reply to its claim was lost"
 
@@ -15,8 +20,10 @@ class Claims:
 
     def __init__(self, fleet: Fleet, homes: Homes) -> None:
         self._fleet, self._homes = fleet, homes
-        #: Where a waiter has seen a job that can be claimed.
+        #: Where a waiter has seen a job that can be claimed, and where a claim got all that it asked for.
         self._seen: int | None = None
+        self._rich: int | None = None
+        self._most_credit = self._credit = min(MAX_CREDIT, float(fleet.count))
         #: Of each shard the requests of which nobody knows what they have claimed, since it went away meanwhile.
         self._doubts: dict[int, list[str]] = {}
 
@@ -25,21 +32,49 @@ class Claims:
         self._seen = number
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        """Claim from shard after shard; what does not answer is passed over, unless none does."""
+        """Claim from shard after shard; what does not answer is passed over, unless none does.
+
+        That there is no job nothing says but the answers of all shards. An owner with homes does without them: it
+        takes what the first shard has that has any. Where it knows of no job, it asks as many shards as its credit
+        allows; then its waiter asks.
+        """
         rows: list[JobRow] = []
         failures: list[BoardUnavailable] = []
-        seen, self._seen = self._seen, None
-        order = self._homes.order(claim.who, seen)
-        for number in order:
+        has_answer, waits = False, self._homes.are_known_to(claim.who)
+        for number in self._order(claim.who, waits):
             try:
-                rows += self._claim_from(number, claim, names, limit - len(rows))
+                found = self._claim_from(number, claim, names, limit - len(rows))
             except BoardUnavailable as error:
                 failures.append(error)
-            if len(rows) >= limit:
+                continue
+            has_answer = True
+            self._learn(claim.who, number, len(found), limit - len(rows))
+            rows += found
+            if len(rows) >= limit or (rows and waits):
                 break
-        if len(failures) == len(order):
+        if failures and not has_answer and not waits:
             raise next((error for error in failures if isinstance(error, ReplyLost)), failures[0])
         return sorted(rows, key=claim_order)
+
+    def _order(self, who: str, waits: bool) -> Iterator[int]:
+        """Yield the shards to ask one after the other, as long as nothing is found."""
+        seen, self._seen = self._seen, None
+        # Of a home the waiter tells.
+        rich = None if self._rich is None or self._homes.has(who, self._rich) else self._rich
+        sure = [number for number in (seen, rich) if number is not None]
+        if waits and self._credit < 1:
+            return iter(sure)
+        order = self._homes.order(who, seen, self._rich)
+        return (number for number in order if not waits or self._credit >= 1 or number in sure)
+
+    def _learn(self, who: str, number: int, found: int, wanted: int) -> None:
+        """Learn from an answer whether the next claim may begin there; what is found gives credit."""
+        if found == wanted:
+            if self._rich is None or self._homes.has(who, number):
+                self._rich = number
+        elif self._rich == number:
+            self._rich = None
+        self._credit = min(self._most_credit, self._credit + CREDIT * found) if found else max(0.0, self._credit - 1)
 
     def _claim_from(self, number: int, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         self._give_back_doubtful(number)

@@ -15,13 +15,16 @@ from jobboard.errors import BoardUnavailable
 #: Seconds between two looks at who else is there; each is one request.
 _LOOK_INTERVAL = 30.0
 
+#: The same for each of those who are there, if that is more: an answer is as long as they are many.
+_SECONDS_PER_OWNER = 0.3
+
 
 class Entities(EntityStore):
     """Those who ask for orders are where the logbook with these is, so that one request tells both."""
 
     def __init__(self, fleet: Fleet, homes: Homes) -> None:
         self._fleet, self._homes = fleet, homes
-        self._looked_at = -math.inf
+        self._look_again_at = -math.inf
 
     def put(self, entity: EntityRow, orders: str | None = None) -> bool:
         count = self._fleet.count
@@ -36,15 +39,17 @@ class Entities(EntityStore):
     def _look_at_others(self, entity: EntityRow, number: int) -> None:
         """Learn now and then with whom a conductor shares the work; they are all on this shard."""
         now = time.monotonic()
-        if self._fleet.count == 1 or (self._homes.are_known_to(entity.name) and now < self._looked_at + _LOOK_INTERVAL):
+        if self._fleet.count == 1 or (self._homes.are_known_to(entity.name) and now < self._look_again_at):
             return
-        self._looked_at = now
+        self._look_again_at = now + _LOOK_INTERVAL
         try:
             rows = self._fleet.ask(number, lambda shard: shard.entities.all())
         except BoardUnavailable:
             # It is a hint only.
             return
-        self._homes.learn(entity.name, [row.name for row in rows if row.kind == entity.kind and row.expires_in > 0])
+        everybody = [row.name for row in rows if row.kind == entity.kind and row.expires_in > 0]
+        self._homes.learn(entity.name, everybody)
+        self._look_again_at = now + max(_LOOK_INTERVAL, _SECONDS_PER_OWNER * len(everybody))
 
     def remove(self, kind: str, name: str) -> None:
         self._homes.forget(name)

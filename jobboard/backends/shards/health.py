@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 #: For how many seconds a shard that failed is left alone: the first time, and at most.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
@@ -45,6 +46,15 @@ class Health:
     def is_doubtful(self, number: int) -> bool:
         """Whether it did not answer the last time."""
         return number in self._down
+
+    def doubtful(self) -> list[int]:
+        """Return the shards that did not answer the last time."""
+        return sorted(self._down)
+
+    def sound(self) -> Sequence[int]:
+        """Return the shards that answered the last time, in their order; all of them if none did."""
+        everywhere = range(self._count)
+        return [number for number in everywhere if number not in self._down] or everywhere if self._down else everywhere
 
     def able(self) -> list[int]:
         """Return the shards to ask, in their order; all of them if each is down."""

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from jobboard.backends.shards.fleet import Fleet
-from jobboard.backends.shards.placement import homes
+from jobboard.backends.shards.placement import MAX_HOMES, homes
 
-#: How many shards an owner has for homes at most, and how many a waiter waits on.
-MAX_HOMES = 4
+#: Of so many claims one begins with the next shard of all, so that none waits for good, and one with a home.
+_ROUND, _TURN_OF_OTHERS, _TURN_OF_HOMES = 4, 0, 2
 
-#: Of so many claims one begins with a shard that is no home, so that no shard waits for good.
-_TURNS_TO_OTHERS = 4
+#: Seconds between two looks of a waiter at a shard that it does not wait on; each look is one request to one shard.
+LOOK_INTERVAL = 1.0
 
-#: With how many others an owner compares itself.
-_MAX_OTHERS = 200
+#: How often a second all waiters together look at a shard at most.
+_LOOKS_AT_A_SHARD = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The homes of an owner, and how many share the work."""
+
+    homes: list[int]
+    owners: int
 
 
 class Homes:
@@ -23,10 +33,10 @@ class Homes:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._of: dict[str, list[int]] = {}
-        self._turn = itertools.count(fleet.choose.randrange(fleet.count))
-        #: What waiters wait on as long as nothing is known.
-        self._any = fleet.choose.sample(range(fleet.count), min(MAX_HOMES, fleet.count))
+        self._of: dict[str, _Share] = {}
+        self._turn = itertools.count(fleet.choose.randrange(_ROUND * fleet.count))
+        #: What waiters go by as long as nothing is known.
+        self._any = _Share(fleet.choose.sample(range(fleet.count), min(MAX_HOMES, fleet.count)), 1)
 
     def are_known_to(self, who: str) -> bool:
         """Whether an owner knows its homes."""
@@ -34,28 +44,63 @@ class Homes:
 
     def learn(self, who: str, everybody: Collection[str]) -> None:
         """Learn who shares the work with an owner."""
-        others = list(everybody)
-        if len(others) > _MAX_OTHERS:
-            others = self._fleet.choose.sample(others, _MAX_OTHERS)
-        self._of[who] = homes(who, others, self._fleet.count)
+        self._of[who] = _Share(homes(who, everybody, self._fleet.count), len(everybody))
 
     def forget(self, who: str) -> None:
         """An owner has left."""
         self._of.pop(who, None)
 
+    def has(self, who: str, number: int) -> bool:
+        """Whether a shard is a home of this owner."""
+        share = self._of.get(who)
+        return share is not None and number in share.homes
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _share(self) -> _Share:
+        return next(iter(self._of.values()), self._any)
+
     def waited_on(self) -> list[int]:
         """Return the shards that a waiter waits on."""
-        known = next(iter(self._of.values()), None)
-        return self._any if known is None else known[:MAX_HOMES]
+        return self._share.homes
 
-    def order(self, who: str, seen: int | None) -> list[int]:
-        """Return the shards that a claim asks, one after the other.
+    @property
+    def look_interval(self) -> float:
+        """Return the seconds between two looks at the others."""
+        share = self._share
+        return max(LOOK_INTERVAL, share.owners / (_LOOKS_AT_A_SHARD * self._fleet.count))
+
+    def looks(self) -> Iterator[int]:
+        """Yield the shards to look at from now on, without end: by the clock, so that no two owners look at one."""
+        return itertools.count(self._share.homes[0] + int(time.time() / self.look_interval))
+
+    # -- claims ----------------------------------------------------------------------------------------------------
+
+    def order(self, who: str, seen: int | None, rich: int | None = None) -> Iterator[int]:
+        """Yield the shards that a claim asks, one after the other.
 
         :param seen: where there is a job to claim, as far as anybody knows.
+        :param rich: where a claim has got all that it asked for.
         """
-        able, turn = set(self._fleet.health.able()), next(self._turn)
-        everywhere = [(turn + step) % self._fleet.count for step in range(self._fleet.count)]
-        own = self._of.get(who, [])[:MAX_HOMES] if turn % _TURNS_TO_OTHERS else []
-        first = turn % len(own) if own else 0
-        order = [*([] if seen is None else [seen]), *own[first:], *own[:first], *everywhere]
-        return [number for number in dict.fromkeys(order) if number in able]
+        turn, is_down, asked = next(self._turn), self._fleet.health.is_down, set[int]()
+        for number in self._preferred(who, turn, seen, rich):
+            if number is not None and number not in asked and not is_down(number):
+                asked.add(number)
+                yield number
+        if not asked:
+            yield from range(self._fleet.count)
+
+    def _preferred(self, who: str, turn: int, seen: int | None, rich: int | None) -> Iterable[int | None]:
+        share = self._of.get(who)
+        if share is None:
+            return itertools.chain((seen, rich), self._everywhere(turn))
+        rounds, at = divmod(turn, _ROUND)
+        own = [share.homes[(rounds + step) % len(share.homes)] for step in range(len(share.homes))]
+        others = self._everywhere(rounds)
+        first = next(others) if at == _TURN_OF_OTHERS else own[0] if at == _TURN_OF_HOMES else None
+        return itertools.chain((seen, first, rich), own, others)
+
+    def _everywhere(self, first: int) -> Iterator[int]:
+        """Yield all shards once."""
+        return ((first + step) % self._fleet.count for step in range(self._fleet.count))

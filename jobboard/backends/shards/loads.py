@@ -25,9 +25,7 @@ class Loads:
 
     def choose(self) -> int:
         """Return where a posting goes that can go anywhere; no request. What did not answer the last time gets none."""
-        doubtful = self._fleet.health.is_doubtful
-        loads = [math.inf if doubtful(number) else load for number, load in enumerate(self._loads)]
-        return less_loaded(loads, self._fleet.choose)
+        return less_loaded(self._loads, self._fleet.health.sound(), self._fleet.choose)
 
     def posted(self, jobs: dict[int, int]) -> None:
         """Learn how many jobs shards got; now and then one is asked how many it has, or whether it answers again."""
@@ -42,8 +40,8 @@ class Loads:
     def _ask_doubtful(self, others: Collection[int]) -> None:
         """Ask one shard that was left alone for long enough; what is posted meanwhile waits for that."""
         health = self._fleet.health
-        for number in range(self._fleet.count):
-            if number not in others and health.is_doubtful(number) and not health.is_down(number):
+        for number in health.doubtful():
+            if number not in others and not health.is_down(number):
                 self._count(number)
                 return
 

@@ -12,11 +12,18 @@ import time
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from zlib import crc32
 
 from jobboard.backends.rows import NewJob
 
 #: As many have room in a uuid.
 MAX_SHARDS = 1024
+
+#: How many shards an owner has for homes at most, and a waiter waits on.
+MAX_HOMES = 4
+
+#: If a shard can have so many waiters, nobody needs more homes than one.
+MANY_WAITERS = 32
 
 _48_BITS = (1 << 48) - 1
 #: How many texts a process remembers the shards of.
@@ -50,18 +57,19 @@ def rendezvous(text: str, count: int) -> int:
 
 
 def homes(who: str, everybody: Collection[str], count: int) -> list[int]:
-    """Return all shards, those first where this participant comes before more of the others.
+    """Return the few shards that a participant waits on; every shard has as many waiters as any other, or one more.
 
-    So with as many participants as shards nearly every shard is among the first few of somebody.
+    Participants stand in the order of their hashes, and each takes the next shards. Where they are too few for all
+    shards, they stand as far apart as they can; where they are many, one shard is enough for each: then no more than
+    one wake-up can reach somebody who has no slot for a second job.
 
     :param everybody: the names of all who share the work.
     """
-
-    def rank(number: int) -> tuple[int, bytes]:
-        own = _hash(who, number)
-        return sum(_hash(other, number) > own for other in everybody), own
-
-    return sorted(range(count), key=rank)
+    number, own = max(1, len(everybody)), crc32(who.encode())
+    place = sum(crc32(other.encode()) < own for other in everybody)
+    most = min(MAX_HOMES, count, max(1, MANY_WAITERS * count // number))
+    first = place * most if number * most >= count else place * count // number
+    return [(first + step) % count for step in range(most)]
 
 
 def _hash(text: str, number: int) -> bytes:
@@ -96,11 +104,10 @@ def anchor_of(new: NewJob, count: int) -> int | None:
     return of_anchor(new.name, new.key, None if new.ties is None else new.ties.lane, count)
 
 
-def less_loaded(loads: Sequence[float], choose: random.Random) -> int:
+def less_loaded(loads: Sequence[float], able: Sequence[int], choose: random.Random) -> int:
     """Return, of two shards that are drawn, the one with the smaller load; so no shard gets far ahead of the others.
 
-    An infinite load is that of a shard that gets nothing: it is only drawn if all are.
+    :param able: those that can be drawn.
     """
-    able = [number for number, load in enumerate(loads) if load != float("inf")] or list(range(len(loads)))
     first, second = choose.choice(able), choose.choice(able)
     return first if loads[first] <= loads[second] else second

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextvars
-import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.shards.fleet import Fleet
-from jobboard.backends.shards.homes import MAX_HOMES, Homes
+from jobboard.backends.shards.homes import Homes
+from jobboard.backends.shards.placement import MAX_HOMES
 from jobboard.errors import BoardUnavailable
-
-#: Seconds between two looks at shards that nobody notifies this waiter of; each look is one request to one shard.
-LOOK_INTERVAL = 1.0
 
 #: Seconds that a shard's waiter gets to return once it is interrupted.
 _END_TIMEOUT = 10.0
@@ -31,7 +28,6 @@ class ShardsWaiter(Waiter):
         self._fleet, self._homes, self._names, self._found = fleet, homes, names, found
         #: Where a look has found a job.
         self._seen: int | None = None
-        self._looks = itertools.cycle(range(fleet.count))
         #: Set by an interrupt, and by what one of the shards tells.
         self._woken = threading.Event()
         self._waiters: dict[int, Waiter] = {}
@@ -99,9 +95,12 @@ class ShardsWaiter(Waiter):
         return bool(page.rows)
 
     def wait(self, timeout: float | None) -> None:
+        if timeout is not None and timeout <= 0:
+            self._woken.clear()
+            return
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         sleepers = [
-            _Sleeper(number, waiter, timeout, self._woken.set)
+            _Sleeper(number, waiter, None if timeout is None else timeout + _END_TIMEOUT, self._tell)
             for number, waiter in self._waiters.items()
             if not self._fleet.health.is_down(number)
         ]
@@ -110,6 +109,8 @@ class ShardsWaiter(Waiter):
                 sleeper.start()
             self._sleep(deadline, {sleeper.number for sleeper in sleepers})
         finally:
+            # What returns from now on has nothing to tell.
+            self._woken.set()
             for sleeper in sleepers:
                 sleeper.interrupt()
             for sleeper in sleepers:
@@ -122,18 +123,30 @@ class ShardsWaiter(Waiter):
             # The board was closed, or nobody answers.
             raise failed[0].failure
 
+    def _tell(self, number: int, is_ready: bool) -> None:
+        """One of the shards may have a job, or has failed."""
+        if is_ready and not self._woken.is_set():
+            self._found(number)
+        self._woken.set()
+
     def _sleep(self, deadline: float, slept_on: Collection[int]) -> None:
         """Sleep until a shard's waiter returns, somebody interrupts, or a look at another shard finds a job."""
-        pause = math.inf if len(slept_on) == self._fleet.count else LOOK_INTERVAL
+        pause = math.inf if len(slept_on) == self._fleet.count else self._homes.look_interval
+        looks = self._homes.looks()
         # Each turn sleeps; the last one until the deadline.
         while (left := deadline - time.monotonic()) > 0:
             if self._woken.wait(min(left, pause, threading.TIMEOUT_MAX)):
                 return
-            if pause == LOOK_INTERVAL:
-                number = next(number for number in self._looks if number not in slept_on)
-                if not self._fleet.health.is_down(number) and self._look(number):
-                    self._seen = number
-                    return
+            if pause < math.inf and self.look_around(looks, slept_on):
+                return
+
+    def look_around(self, looks: Iterator[int], slept_on: Collection[int]) -> bool:
+        """Look at the next of the shards that nobody sleeps on; return whether it has a job to claim."""
+        count = self._fleet.count
+        number = next(number % count for number in looks if number % count not in slept_on)
+        if not self._fleet.health.is_down(number) and self._look(number):
+            self._seen = number
+        return self._seen == number
 
     def interrupt(self) -> None:
         self._woken.set()
@@ -146,7 +159,9 @@ class ShardsWaiter(Waiter):
 class _Sleeper(threading.Thread):
     """Waits on one shard, and tells when that returns."""
 
-    def __init__(self, number: int, waiter: Waiter, timeout: float | None, woken: Callable[[], object]) -> None:
+    def __init__(
+        self, number: int, waiter: Waiter, timeout: float | None, woken: Callable[[int, bool], object]
+    ) -> None:
         super().__init__(name="jobboard-shard-wait", daemon=True)
         self.number = number
         self._waiter, self._timeout, self._told = waiter, timeout, woken
@@ -162,7 +177,7 @@ class _Sleeper(threading.Thread):
             self.failure = error
         finally:
             self._has_returned = True
-            self._told()
+            self._told(self.number, self.failure is None)
 
     def interrupt(self) -> None:
         """Let it return; what has returned by itself is left alone, since its next wait would return at once."""

@@ -1,0 +1,33 @@
+"""A small board of many shards in virtual time: what claims cost, and how evenly its shards have jobs."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT)
+    return importlib.import_module("benchmarks.simulated_shards")
+
+
+def test_claims_find_jobs_and_shards_share_them(simulated: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--shards 16 --conductors 300 --jobs 30000 --minutely 64"
+    options = simulated.parser().parse_args(words.split())
+    simulation = simulated.Simulation(options)
+    with simulation.events.clock():
+        parts = simulation.run()
+    simulated.report(options, parts, simulation, 0.0)
+    assert "16 shards, 300 conductors" in capsys.readouterr().out
+    _, *busy, _ = parts
+    assert sum(part.starts for part in parts) == sum(shard.posted for shard in simulation.shards) >= 30_000
+    for part in busy:
+        assert part.requests["claim"] <= 1.25 * part.starts
+    posted = [shard.posted for shard in simulation.shards]
+    assert max(posted) <= 1.1 * sum(posted) / len(posted)
