@@ -1,0 +1,73 @@
+"""How many shards a claim asks in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from helpers.sharded import MemoryShardsHarness
+
+from jobboard import JobBoard
+from jobboard.backends.address import Address
+from jobboard.backends.shards import ShardsBackend
+from jobboard.testing.faults import LossyBackend
+
+COUNT = 12
+
+
+class Counting:
+    """A board of many shards that counts claims."""
+
+    def __init__(self, harness: MemoryShardsHarness) -> None:
+        name = harness.fresh_name()
+        whole = ShardsBackend(name, Address("shards"), uris=[f"memory://c{number}" for number in range(COUNT)])
+        self._shards = [LossyBackend(shard) for shard in whole.fleet.shards]
+        self.backend = ShardsBackend(name, whole.address, shards=self._shards)
+        self.board: JobBoard = harness.adopt(JobBoard(name, self.backend))
+
+    @property
+    def claims(self) -> int:
+        return sum(shard.calls["claim_next"] for shard in self._shards)
+
+    def post_on(self, number: int) -> None:
+        self.backend.loads.choose = lambda: number  # type: ignore[method-assign]
+        self.board.post("resize")
+
+
+@pytest.fixture
+def counting() -> Iterator[Counting]:
+    with MemoryShardsHarness() as harness:
+        yield Counting(harness)
+
+
+def test_who_has_no_homes_asks_every_shard(counting: Counting) -> None:
+    for _ in range(5):
+        assert counting.board.claim_next("alice") == []
+    assert counting.claims == 5 * COUNT
+
+
+def test_an_owner_with_homes_asks_no_more_in_vain_than_its_jobs_allow(counting: Counting) -> None:
+    counting.backend._homes.learn("alice", ["alice"])
+    for _ in range(5):
+        assert counting.board.claim_next("alice") == []
+    assert counting.claims == COUNT
+    for number in range(100):
+        counting.post_on(number % COUNT)
+        counting.backend._claims.begin_at(number % COUNT)
+        assert len(counting.board.claim_next("alice", limit=2)) == 1
+        assert counting.board.claim_next("alice", limit=2) == []
+    assert counting.claims <= COUNT + 100 * 1.15 + 1
+
+
+def test_it_goes_on_where_it_got_all_that_it_asked_for(counting: Counting) -> None:
+    """Also without credit, and if that is no home."""
+    homes = counting.backend._homes
+    homes.learn("alice", ["alice"])
+    (other, *_) = [number for number in range(COUNT) if not homes.has("alice", number)]
+    for _ in range(50):
+        counting.post_on(other)
+    while not counting.board.claim_next("alice"):
+        continue
+    for _ in range(49):
+        assert len(counting.board.claim_next("alice")) == 1
+    assert counting.claims <= 2 * COUNT + 50 * 1.3
