@@ -6,6 +6,7 @@ TaskFlow's board and on this one. ``python -m benchmarks house`` measures the co
 ``python -m benchmarks pressure STORE`` measures what a life costs beside a long transaction, over time, and ``python -m
 benchmarks lives STORE`` what it costs after a million others. ``python -m benchmarks shards`` measures what each
 further server adds to a board, and ``simulated-shards`` runs a board of many shards in virtual time.
+``python -m benchmarks hot-lane`` measures what other jobs wait there beside a lane with half of the jobs.
 ``python -m benchmarks aio`` is short for ``--only aio``.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import replace
 from benchmarks.catalogue import Catalogue
 from benchmarks.figures import Figure, print_json, print_table
 from benchmarks.goals.__main__ import main as measure_goals
+from benchmarks.hot_lane import main as measure_hot_lane
 from benchmarks.house import main as measure_house
 from benchmarks.lives import main as measure_lives
 from benchmarks.peers.__main__ import main as measure_peers
@@ -55,6 +57,7 @@ _COMMANDS = {
     "lives": measure_lives,
     "shards": measure_shards,
     "simulated-shards": simulate_shards,
+    "hot-lane": measure_hot_lane,
 }
 
 

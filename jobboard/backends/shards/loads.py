@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Collection
 
@@ -13,13 +14,18 @@ from jobboard.errors import BoardUnavailable
 #: After this many postings to a shard, and this many seconds, its jobs are counted again.
 _POSTS_PER_COUNT, _SECONDS_PER_COUNT = 32, 5.0
 
+#: So many postings go to others at most because a shard was found to have more jobs than they have.
+_MAX_CORRECTION = 4.0
+
 
 class Loads:
-    """Counts what this client posts itself; now and then a shard says how many jobs it has by now."""
+    """Counts what this client posts itself; now and then a shard says whether it has more jobs than the others."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._loads = [0.0] * fleet.count
+        #: The last count of each shard that was counted.
+        self._counts: dict[int, int] = {}
         self._posted = [0] * fleet.count
         self._counted_at = [-math.inf] * fleet.count
 
@@ -48,7 +54,10 @@ class Loads:
     def _count(self, number: int) -> None:
         self._posted[number], self._counted_at[number] = 0, time.monotonic()
         try:
-            self._loads[number] = float(self._fleet.ask(number, lambda shard: shard.jobs.count()))
+            self._counts[number] = count = self._fleet.ask(number, lambda shard: shard.jobs.count())
         except BoardUnavailable:
             # The jobs are posted; what they were counted for can wait.
             return
+        # Others who post see the same: all of them together correct enough.
+        more = count - statistics.fmean(self._counts.values())
+        self._loads[number] += max(-_MAX_CORRECTION, min(_MAX_CORRECTION, more))
