@@ -105,7 +105,7 @@ class Simulation:
 
     def fleet(self) -> Fleet:
         """Return the shards as a new client sees them."""
-        fleet = Fleet(cast(Any, self.shards), join=lambda _: None)
+        fleet = Fleet("simulation", cast(Any, self.shards), join=lambda _: None)
         fleet.choose.seed(self.choose.random())
         return fleet
 

@@ -49,11 +49,15 @@ class Persistence:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A part of a board that is spread over several: its number, and its jobs, or why it does not tell them."""
+    """A part of a board that is spread over several: its number, and its jobs, or why it does not tell them.
+
+    :ivar state: ``"open"``, or ``"added"``, ``"draining"`` or ``"gone"``.
+    """
 
     number: int
     stats: BoardStats | None
     failure: str = ""
+    state: str = "open"
 
 
 @dataclass(frozen=True, slots=True)

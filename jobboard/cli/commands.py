@@ -69,12 +69,14 @@ _MODULES = {
     "simulating": {
         "simulate": "Try limits before a deploy: run arrivals of jobs with and without them, and compare the waits.",
     },
+    "sharding": {
+        "shards": "Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any.",
+    },
     "watching": {
         "entities": "Show the conductors and other participants, alive or not.",
         "export": "Write jobs as JSON, one a line, in the order of claims; without --state those on the board.",
         "ls": "List jobs in the order in which they are claimed; without --state those on the board.",
         "owners": "Show who holds how many jobs.",
-        "shards": "Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any.",
         "stats": "Count the jobs by state and name, and say what is paused.",
         "watch": "Show the events of the board as they happen.",
     },

@@ -1,4 +1,4 @@
-"""Commands that look at a board: ls, export, owners, entities, stats, shards, watch."""
+"""Commands that look at a board: ls, export, owners, entities, stats, watch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from jobboard.operate.views import (
     owners,
     paused_texts,
     row_of,
-    shards,
     stats,
     view_of,
 )
@@ -137,19 +136,6 @@ def stats_command(session: Session) -> None:
         session.output.hint(f"paused: {', '.join(paused)}")
 
 
-@command("shards", "jobboard shards", "jobboard shards --json | jq '.[] | select(.problem)'")
-@pass_session
-def shards_command(session: Session) -> None:
-    """Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any."""
-    rows = shards(session.board())
-    problems = [row["problem"] for row in rows if row["problem"] is not None]
-    session.output.table(("shard", *COUNTED), rows, empty="this board is on one store: it has no shards")
-    for problem in problems:
-        session.output.hint(problem)
-    if problems:
-        raise click.exceptions.Exit(2)
-
-
 @command(
     "watch",
     "jobboard watch",
@@ -198,4 +184,4 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)
 
 
-COMMANDS = (ls, export, owners_command, entities, stats_command, shards_command, watch)
+COMMANDS = (ls, export, owners_command, entities, stats_command, watch)

@@ -128,7 +128,7 @@ def shards(board: JobBoard) -> list[dict[str, Any]]:
 
     client = client_of(board)
     return [
-        {"shard": shard.number, **{state: getattr(shard.stats, state, None) for state in COUNTED},
+        {"shard": shard.number, "state": shard.state, **{state: getattr(shard.stats, state, None) for state in COUNTED},
          "problem": shard.failure or None}
         for shard in client.call(client.backend.shards)
     ]  # fmt: skip

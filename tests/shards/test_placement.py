@@ -18,7 +18,7 @@ def test_a_uuid_has_the_number_of_its_shard(number: int) -> None:
     made = placement.new_uuid(number)
     assert check_uuid(made) == made
     assert (uuid.UUID(made).version, uuid.UUID(made).variant) == (8, uuid.RFC_4122)
-    assert placement.number_in(made, 1024) == placement.of_uuid(made, 1024) == number
+    assert placement.number_in(made, 1024) == number
 
 
 def test_uuids_are_unique_and_begin_with_the_moment() -> None:
@@ -30,13 +30,12 @@ def test_uuids_are_unique_and_begin_with_the_moment() -> None:
 def test_a_uuid_of_another_making_goes_by_its_hash() -> None:
     others = [str(uuid.uuid4()) for _ in range(4000)]
     assert {placement.number_in(each, 4) for each in others} == {None}
-    assert all(900 < count < 1100 for count in Counter(placement.of_uuid(each, 4) for each in others).values())
+    assert all(900 < count < 1100 for count in Counter(placement.rendezvous(each, 4) for each in others).values())
 
 
 def test_the_number_of_a_shard_that_there_is_not_counts_for_nothing() -> None:
     made = placement.new_uuid(9)
     assert placement.number_in(made, 4) is None
-    assert placement.of_uuid(made, 4) in range(4)
     assert placement.number_in("no uuid", 4) is None
 
 
@@ -71,12 +70,12 @@ def test_a_few_owners_stand_far_apart() -> None:
 
 
 def test_a_lane_comes_before_a_key() -> None:
-    def anchor(**fields: object) -> int | None:
-        return placement.anchor_of(NewJob("u", "resize", 3, b"", **fields), 64)  # type: ignore[arg-type]
+    def text(**fields: object) -> str | None:
+        return placement.text_of_posting(NewJob("u", "resize", 3, b"", **fields))  # type: ignore[arg-type]
 
-    assert anchor() is None
-    assert anchor(key="k") == placement.of_key("resize", "k", 64)
-    assert anchor(ties=Ties("tenant:1")) == anchor(key="k", ties=Ties("tenant:1")) == placement.of_lane("tenant:1", 64)
+    assert text() is None
+    assert text(key="k") == placement.text_of_key("resize", "k")
+    assert text(ties=Ties("tenant:1")) == text(key="k", ties=Ties("tenant:1")) == placement.text_of_lane("tenant:1")
 
 
 def test_of_two_shards_the_one_with_fewer_jobs_is_chosen() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,8 @@ from jobboard.backends.shards.loads import Loads
 from jobboard.backends.shards.maintenance import Maintenance
 from jobboard.backends.shards.posting import Posting
 from jobboard.backends.shards.reading import Reading
+from jobboard.backends.shards.reshaping import Reshaping
+from jobboard.backends.shards.roll_call import RollCall, call_roll
 from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
 from jobboard.backends.shards.waiter import ShardsWaiter
@@ -74,7 +76,8 @@ class ShardsBackend(Backend):
         super().__init__(board, address)
         #: It is opened first, and closed again: it refuses another number of shards.
         self._home = home
-        self._build(shards or self._shards_at([*uri, *uris]))
+        self._listed = tuple(shards or self._shards_at([*uri, *uris]))
+        self._build(self._listed)
 
     def _shards_at(self, uris: Sequence[str]) -> list[Backend]:
         if not 1 <= len(uris) <= placement.MAX_SHARDS:
@@ -83,7 +86,7 @@ class ShardsBackend(Backend):
 
     def _build(self, shards: Sequence[Backend]) -> None:
         self.capabilities = _joint_capabilities([shard.capabilities for shard in shards])  # type: ignore[misc]
-        self.fleet = fleet = Fleet(shards, self._join)
+        self.fleet = fleet = Fleet(self.board, shards, self._join, is_fixed=self._home is not None)
         self._listening: list[Listening] = []
         self.loads = loads = Loads(fleet)
         self._homes = homes = Homes(fleet)
@@ -98,10 +101,8 @@ class ShardsBackend(Backend):
     # -- connection ------------------------------------------------------------------------------------------------
 
     def exists(self, timeout: float) -> bool | None:
-        deadline, count = time.monotonic() + timeout, self.fleet.count
-        found = [
-            self._exists_on(shard, _share(deadline, count - number)) for number, shard in enumerate(self.fleet.shards)
-        ]
+        deadline, count = time.monotonic() + timeout, len(self._listed)
+        found = [self._exists_on(shard, _share(deadline, count - at)) for at, shard in enumerate(self._listed)]
         return True if any(found) else None if None in found else False
 
     def _exists_on(self, shard: Backend, timeout: float) -> bool | None:
@@ -113,7 +114,7 @@ class ShardsBackend(Backend):
 
     def boards(self, timeout: float) -> list[str] | None:
         names: set[str] = set()
-        for shard in self.fleet.shards:
+        for shard in self._listed:
             found = shard.boards(timeout)
             if found is None:
                 return None
@@ -124,24 +125,37 @@ class ShardsBackend(Backend):
         """Open it also without some of its shards; a new board needs all of them."""
         deadline = time.monotonic() + timeout
         with ExitStack() as opened:
-            failures = self._open_parts(range(0 if self._home is None else _HOME, self.fleet.count), deadline, opened)
-            new = self._strangers(failures)
-            if new and failures:
+            first = 0 if self._home is None else _HOME
+            failures = self._open_parts(range(first, len(self._listed)), deadline, opened)
+            began, roll = time.monotonic(), self._call_roll(failures)
+            if failures and roll.strangers:
                 # Some may have been slow.
                 failures = self._open_parts(list(failures), deadline, opened)
-                new = self._strangers(failures)
-            if new and failures:
+                began, roll = time.monotonic(), self._call_roll(failures)
+            if failures and roll.strangers:
                 raise failures.get(_HOME) or named(failures)
-            for number in new:
-                table.write(self.board, self.fleet.shards[number], number, self.fleet.count)
+            for at in roll.strangers:
+                table.write_first(self.board, self._listed[at], at, len(self._listed))
             opened.pop_all()
         failures.pop(_HOME, None)
+        self.fleet.arrange(dict(zip(roll.numbers, self._listed, strict=True)), roll.map)
+        self.fleet.roster.was_read(began)
+        self._note_absent({roll.numbers[at]: error for at, error in failures.items()})
+
+    def _note_absent(self, failures: Mapping[int, BoardUnavailable]) -> None:
         self.fleet.health.reset()
         self.fleet.absence.begin(failures)
         for number in failures:
             self.fleet.health.failed(number)
         if failures:
             logger.warning("board %r goes on without a part of its jobs: %s", self.board, named(failures))
+        lacking = set(self.fleet.present).difference(self.fleet.named)
+        if lacking:
+            logger.warning(
+                "board %r has shards that this program does not name: %s; name their stores, and restart it",
+                self.board,
+                ", ".join(str(number) for number in sorted(lacking)),
+            )
 
     def _open_parts(self, numbers: Sequence[int], deadline: float, opened: ExitStack) -> dict[int, BoardUnavailable]:
         """Open shards, each in its share of the time, and return why that failed.
@@ -163,46 +177,59 @@ class ShardsBackend(Backend):
             self._home.open(timeout)
             self._home.close()
         else:
-            self.fleet.shards[number].open(timeout)
-            opened.callback(self.fleet.shards[number].close)
+            self._listed[number].open(timeout)
+            opened.callback(self._listed[number].close)
 
-    def _strangers(self, failures: Collection[int]) -> list[int]:
-        """Return which of the shards that answer know nothing of the board; all of them if none answers."""
-        present = {number: shard for number, shard in enumerate(self.fleet.shards) if number not in failures}
-        if not present:
-            return list(range(self.fleet.count))
-        return table.strangers(self.board, present, self.fleet.count)
+    def _call_roll(self, failures: Collection[int]) -> RollCall:
+        """Return which store is which shard; all are strangers if none answers.
+
+        :raises RequestRefused: they are not those of the board.
+        """
+        able = {at: shard for at, shard in enumerate(self._listed) if at not in failures}
+        found = {at: table.read(self.board, shard) for at, shard in able.items()}
+        roll = call_roll(self.board, len(self._listed), found)
+        return roll if found else replace(roll, strangers=roll.numbers)
 
     def _join(self, number: int) -> None:
         """Open a shard that was away when the board was opened, and let it tell those who listen."""
         shard = self.fleet.shards[number]
         shard.open(DOUBTFUL_TIMEOUT)
         try:
-            if table.strangers(self.board, {number: shard}, self.fleet.count):
-                table.write(self.board, shard, number, self.fleet.count)
+            self._check_joining(number, table.read(self.board, shard))
             for listening in list(self._listening):
                 listening.begin(number, shard)
         except BaseException:
             shard.close()
             raise
 
+    def _check_joining(self, number: int, there: table.Entry | None) -> None:
+        fleet = self.fleet
+        if there is None and fleet.map.epoch == 1:
+            table.write_first(self.board, fleet.shards[number], number, fleet.count)
+            return
+        if there is None or there.number != number:
+            what = "none of its shards" if there is None else f"its shard {there.number}"
+            raise RequestRefused(f"what is named as shard {number} of board {self.board!r} is {what}")
+        if there.map.epoch == 1 and there.map.now != fleet.map.now and fleet.map.epoch == 1:
+            call_roll(self.board, len(self._listed), {number: there})
+
     def close(self) -> None:
         with ExitStack() as closing:
-            for number, shard in enumerate(self.fleet.shards):
+            for number, shard in self.fleet.named.items():
                 if number not in self.fleet.absence:
                     closing.callback(shard.close)
 
     def migrate(self, timeout: float) -> Migration:
-        made = [shard.migrate(timeout) for shard in self.fleet.shards]
+        made = [shard.migrate(timeout) for shard in self._listed]
         mended = tuple(name for each in made for name in each.mended)
         return Migration(made[0].found, made[0].now, mended)
 
     def statements_of_migration(self, timeout: float) -> list[str]:
-        return [line for shard in self.fleet.shards for line in shard.statements_of_migration(timeout)]
+        return [line for shard in self._listed for line in shard.statements_of_migration(timeout)]
 
     @property
     def connected(self) -> bool:
-        return all(shard.connected for shard in self.fleet.shards)
+        return all(shard.connected for shard in self.fleet.named.values())
 
     def now(self) -> float:
         return next(self.fleet.ask_able(self.fleet.health.able(), lambda shard: shard.now()))[1]
@@ -220,26 +247,38 @@ class ShardsBackend(Backend):
     def persistence(self) -> Persistence:
         """Return the least of what the shards say; each may differ, since each has its own settings."""
         told = self.fleet.everywhere(lambda shard: shard.persistence())
-        number, least = min(enumerate(told), key=lambda each: _LEAST_KEPT.index(each[1].kept))
+        number, least = min(
+            zip(self.fleet.present, told, strict=True), key=lambda each: _LEAST_KEPT.index(each[1].kept)
+        )
         return replace(least, text=f"shard {number}: {least.text}") if least.text else least
 
     def shards(self) -> list[Shard]:
-        return [self._shard(number) for number in range(self.fleet.count)]
+        return [self._shard(number, state.value) for number, state in enumerate(self.fleet.map.now.states)]
 
-    def _shard(self, number: int) -> Shard:
+    def _shard(self, number: int, state: str) -> Shard:
+        if number not in self.fleet.present:
+            return Shard(number, None, state=state)
         try:
-            return Shard(number, self.fleet.ask(number, lambda shard: shard.jobs.stats()))
+            return Shard(number, self.fleet.ask(number, lambda shard: shard.jobs.stats()), state=state)
         except BoardUnavailable as error:
-            return Shard(number, None, str(error))
+            return Shard(number, None, str(error), state)
+
+    def reshaping(self, tell: Callable[[str], object]) -> Reshaping:
+        """Return what adds and removes shards of this board.
+
+        :param tell: is told what is being done.
+        """
+        return Reshaping(self.board, self.fleet, tell)
 
     def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
-        parts = enumerate(self.fleet.everywhere(ask))
+        parts = zip(self.fleet.present, self.fleet.everywhere(ask), strict=True)
         return [f"shard {number}: {sentence}" for number, sentences in parts for sentence in sentences]
 
     # -- posting ---------------------------------------------------------------------------------------------------
 
     def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:
-        number = placement.of_anchor(name, key, lane, self.fleet.count)
+        text = placement.text_of(name, key, lane)
+        number = None if text is None else self.fleet.map.now.place(text)
         if beside is not None:
             number = self.fleet.home(beside)
         return placement.new_uuid(self.loads.choose() if number is None else number)
@@ -250,10 +289,10 @@ class ShardsBackend(Backend):
         return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
-        listening = Listening(tell, kinds)
+        listening = Listening(self.fleet, tell, kinds)
         self._listening.append(listening)
         try:
-            for number, shard in enumerate(self.fleet.shards):
+            for number, shard in list(self.fleet.named.items()):
                 if number not in self.fleet.absence:
                     listening.begin(number, shard)
         except BaseException:

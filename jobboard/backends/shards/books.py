@@ -8,7 +8,6 @@ from jobboard.backends.base import Backend
 from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.roles import BookStore
 from jobboard.backends.shards.fleet import Fleet, chain_pages
-from jobboard.backends.shards.placement import of_uuid
 from jobboard.backends.shards.table import TABLE
 from jobboard.errors import InvalidPosting
 
@@ -32,7 +31,8 @@ class Books(BookStore):
                 "logbook first with the job that will hold it (post(..., book=book))",
                 path="book",
             )
-        outcome = self._fleet.ask(number, lambda shard: shard.books.save(step))
+        with self._fleet.roster.limit():
+            outcome = self._fleet.ask(number, lambda shard: shard.books.save(step))
         if outcome is SaveOutcome.SAVED:
             self._remember(step.uuid, number)
         return outcome
@@ -40,13 +40,14 @@ class Books(BookStore):
     def _place(self, step: BookSave) -> int:
         """Return where a book is, or, if it is new, where it goes."""
         known = self._known.get(step.uuid)
-        if known is not None:
+        if known is not None and known in self._fleet.present:
             return known
         if step.after is not None:
             found = self._find(step.uuid)
             if found is not None:
                 return found
-        return of_uuid(step.uuid, self._fleet.count) if step.beside is None else self._fleet.home(step.beside)
+        (place,) = self._fleet.roster.places([step.uuid])
+        return place if step.beside is None else self._fleet.home(step.beside)
 
     def _remember(self, uuid: str, number: int) -> None:
         if len(self._known) >= _MAX_KNOWN:
@@ -55,16 +56,21 @@ class Books(BookStore):
 
     def _find(self, uuid: str) -> int | None:
         """Look for a book on all shards, the likeliest one first."""
-        first = self._known.get(uuid, of_uuid(uuid, self._fleet.count))
-        for number in (first, *(other for other in range(self._fleet.count) if other != first)):
+        first = self._first(uuid)
+        for number in (first, *(other for other in self._fleet.present if other != first)):
             if self._fleet.ask(number, lambda shard: shard.books.load(uuid, None, 1)) is not None:
                 self._remember(uuid, number)
                 return number
         self._known.pop(uuid, None)
         return None
 
+    def _first(self, uuid: str) -> int:
+        """Return where a book is looked for first."""
+        known = self._known.get(uuid)
+        return self._fleet.map.now.place(uuid) if known not in self._fleet.present else known
+
     def load(self, uuid: str, cursor: str | None, size: int) -> BookPart | None:
-        first = self._known.get(uuid, of_uuid(uuid, self._fleet.count))
+        first = self._first(uuid)
         part = self._load(first, uuid, cursor, size)
         if part is not None:
             self._remember(uuid, first)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, JobRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
+from jobboard.backends.shards.roster import REFRESH_OF_CLAIMS
 from jobboard.errors import BoardUnavailable, ReplyLost
 
 #: For each job that it gets, an owner who waits may ask so many shards in vain, and so many in a row.
@@ -23,7 +25,7 @@ class Claims:
         #: Where a waiter has seen a job that can be claimed, and where a claim got all that it asked for.
         self._seen: int | None = None
         self._rich: int | None = None
-        self._most_credit = self._credit = min(MAX_CREDIT, float(fleet.count))
+        self._most_credit = self._credit = min(MAX_CREDIT, float(len(fleet.served)))
         #: Of each shard the requests of which nobody knows what they have claimed, since it went away meanwhile.
         self._doubts: dict[int, list[str]] = {}
 
@@ -38,6 +40,9 @@ class Claims:
         takes what the first shard has that has any. Where it knows of no job, it asks as many shards as its credit
         allows; then its waiter asks.
         """
+        with suppress(BoardUnavailable):
+            # Whoever only claims learns so of shards that are gone.
+            self._fleet.roster.fresh(REFRESH_OF_CLAIMS)
         rows: list[JobRow] = []
         failures: list[BoardUnavailable] = []
         has_answer, waits = False, self._homes.are_known_to(claim.who)
@@ -121,7 +126,7 @@ class Claims:
         """Look on all shards; one that does not answer matters only if nothing is found."""
         rows: list[JobRow] = []
         failures: list[BoardUnavailable] = []
-        for number in range(self._fleet.count):
+        for number in self._fleet.present:
             try:
                 found = self._fleet.ask(number, lambda shard: shard.jobs.claimed_under(claim_id))
             except BoardUnavailable as error:

@@ -9,7 +9,6 @@ from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
-from jobboard.backends.shards.placement import of_uuid, rendezvous
 from jobboard.errors import BoardUnavailable
 
 #: Seconds between two looks at who else is there; each is one request.
@@ -27,11 +26,10 @@ class Entities(EntityStore):
         self._look_again_at = -math.inf
 
     def put(self, entity: EntityRow, orders: str | None = None) -> bool:
-        count = self._fleet.count
         if orders is None:
-            number = rendezvous(f"entity\0{entity.kind}\0{entity.name}", count)
+            number = self._fleet.map.now.place(f"entity\0{entity.kind}\0{entity.name}")
             return self._fleet.ask(number, lambda shard: shard.entities.put(entity))
-        number = of_uuid(orders, count)
+        number = self._fleet.map.now.place(orders)
         has_orders = self._fleet.ask(number, lambda shard: shard.entities.put(entity, orders))
         self._look_at_others(entity, number)
         return has_orders
@@ -39,7 +37,7 @@ class Entities(EntityStore):
     def _look_at_others(self, entity: EntityRow, number: int) -> None:
         """Learn now and then with whom a conductor shares the work; they are all on this shard."""
         now = time.monotonic()
-        if self._fleet.count == 1 or (self._homes.are_known_to(entity.name) and now < self._look_again_at):
+        if len(self._fleet.served) == 1 or (self._homes.are_known_to(entity.name) and now < self._look_again_at):
             return
         self._look_again_at = now + _LOOK_INTERVAL
         try:

@@ -6,6 +6,7 @@ import copy
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
@@ -14,6 +15,9 @@ from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.absence import Absence
 from jobboard.backends.shards.health import Health
+from jobboard.backends.shards.missing import missing
+from jobboard.backends.shards.roster import Roster
+from jobboard.backends.shards.shard_map import Placement, ShardMap, ShardState
 from jobboard.backends.timelimit import time_limit
 from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
 
@@ -38,27 +42,77 @@ class Fleet:
     A request to several shards is sent to all of them, also if one fails: each is a step of its own.
 
     :param join: opens a shard that did not answer when the board was opened.
+    :param is_fixed: whether the board's shards can't change.
     """
 
-    def __init__(self, shards: Sequence[Backend], join: Callable[[int], None]) -> None:
-        self.shards = tuple(shards)
-        self.count = len(self.shards)
+    def __init__(
+        self, board: str, shards: Sequence[Backend], join: Callable[[int], None], is_fixed: bool = True
+    ) -> None:
+        self._board = board
         self.choose = random.Random()
-        self.health = Health(self.count)
+        self.health = Health(len(shards))
         self.absence = Absence(join)
         self._misplaced: dict[str, int] = {}
+        self.roster = Roster(self, board, is_fixed)
+        self.arrange(dict(enumerate(shards)), ShardMap(1, Placement.of(len(shards))))
+
+    # -- which -----------------------------------------------------------------------------------------------------
+
+    def arrange(self, named: Mapping[int, Backend], map: ShardMap) -> None:
+        """Learn which shards this client names stores for."""
+        self.named = dict(named)
+        self._set_map(map)
+
+    def learn(self, map: ShardMap) -> None:
+        """Learn how the shards stand by now; a map that is no newer is left alone."""
+        if map.epoch > self.map.epoch:
+            for number in set(self.named).difference(map.now.present):
+                shard = self.named.pop(number)
+                if number not in self.absence:
+                    with suppress(BoardUnavailable):
+                        shard.close()
+            self._set_map(map)
+
+    def _set_map(self, map: ShardMap) -> None:
+        states = enumerate(map.now.states)
+        self.shards = [
+            self.named.get(number) or missing(self._board, state is ShardState.GONE) for number, state in states
+        ]
+        self.map = map
+        # A gone shard has no jobs, so that these are found again.
+        self._misplaced = {uuid: number for uuid, number in self._misplaced.items() if number in self.present}
+        self.health.count = len(self.shards)
+        self.health.left_out = frozenset(range(len(self.shards))).difference(self.named)
+        #: The shards that can have jobs, and those that take what can go anywhere, of which this client names stores.
+        self.served = [number for number in map.now.present if number in self.named]
+        taking = [number for number in map.now.taking if number in self.named]
+        self.taking = [number for number in taking if map.following is None or number in map.following.taking] or taking
+
+    @property
+    def count(self) -> int:
+        """How many numbers of shards were ever given."""
+        return len(self.shards)
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The shards of the board, also those that this client names no store for."""
+        return self.map.now.present
 
     # -- where -----------------------------------------------------------------------------------------------------
+
+    def _number_in(self, uuid: str) -> int | None:
+        number = placement.number_in(uuid, self.count)
+        return None if number is None or self.map.now.states[number] is ShardState.GONE else number
 
     def hint(self, uuid: str) -> int | None:
         """Return where a job is, as far as this client knows; None if only a search can tell."""
         found = self._misplaced.get(uuid)
-        return placement.number_in(uuid, self.count) if found is None else found
+        return self._number_in(uuid) if found is None else found
 
     def home(self, uuid: str) -> int:
         """Return where a job is looked for first."""
-        found = self._misplaced.get(uuid)
-        return placement.of_uuid(uuid, self.count) if found is None else found
+        found = self.hint(uuid)
+        return self.map.now.place(uuid) if found is None else found
 
     def remember(self, uuid: str, number: int) -> None:
         """Learn where a job is; only what its uuid does not say is kept."""
@@ -127,7 +181,8 @@ class Fleet:
 
         :param changes: whether the request may have changed something on those that answered.
         """
-        return self.split(range(self.count), [None] * self.count, lambda shard, _: [send(shard)], changes=changes)
+        numbers = self.present
+        return self.split(numbers, [None] * len(numbers), lambda shard, _: [send(shard)], changes=changes)
 
     def split(
         self,
@@ -171,7 +226,7 @@ class Fleet:
     def _search(self, homes: dict[str, int]) -> dict[str, JobRow]:
         """Look for jobs everywhere but at home."""
         found: dict[str, JobRow] = {}
-        for number in range(self.count):
+        for number in self.present:
             wanted = [uuid for uuid, home in homes.items() if home != number and uuid not in found]
             rows = self.ask(number, lambda shard, wanted=wanted: shard.jobs.read(wanted)) if wanted else []  # type: ignore[misc]
             for row in rows:
@@ -245,6 +300,9 @@ def chain_pages(
     number, inner = (0, None) if cursor is None else cursor
     found: list[T] = []
     for each in range(number, fleet.count):
+        if each not in fleet.present:
+            number += 1
+            continue
         most, place = size - len(found), inner
         rows, inner = fleet.ask(each, lambda shard, most=most, place=place: read(shard, place, most))  # type: ignore[misc]
         found += rows

@@ -18,7 +18,9 @@ class Health:
     def __init__(self, count: int) -> None:
         #: Of each shard that is down, until when it is left alone, and for how long.
         self._down: dict[int, tuple[float, float]] = {}
-        self._count = count
+        self.count = count
+        #: Those that this client names no store for; they count as down for good.
+        self.left_out: frozenset[int] = frozenset()
 
     def reset(self) -> None:
         """Forget all failures: the board was opened anew."""
@@ -40,22 +42,24 @@ class Health:
 
     def is_down(self, number: int) -> bool:
         """Whether a shard is not to be asked now."""
+        if number in self.left_out:
+            return True
         down = self._down.get(number)
         return down is not None and time.monotonic() < down[0]
 
     def is_doubtful(self, number: int) -> bool:
         """Whether it did not answer the last time."""
-        return number in self._down
+        return number in self._down or number in self.left_out
 
     def doubtful(self) -> list[int]:
         """Return the shards that did not answer the last time."""
         return sorted(self._down)
 
-    def sound(self) -> Sequence[int]:
-        """Return the shards that answered the last time, in their order; all of them if none did."""
-        everywhere = range(self._count)
-        return [number for number in everywhere if number not in self._down] or everywhere if self._down else everywhere
+    def sound(self, some: Sequence[int]) -> Sequence[int]:
+        """Return those of some shards that answered the last time; all of them if none did."""
+        return [number for number in some if number not in self._down] or some if self._down else some
 
     def able(self) -> list[int]:
         """Return the shards to ask, in their order; all of them if each is down."""
-        return [number for number in range(self._count) if not self.is_down(number)] or list(range(self._count))
+        named = [number for number in range(self.count) if number not in self.left_out]
+        return [number for number in named if not self.is_down(number)] or named

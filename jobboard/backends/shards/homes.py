@@ -34,9 +34,9 @@ class Homes:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._of: dict[str, _Share] = {}
-        self._turn = itertools.count(fleet.choose.randrange(_ROUND * fleet.count))
+        self._turn = itertools.count(fleet.choose.randrange(_ROUND * len(fleet.served)))
         #: What waiters go by as long as nothing is known.
-        self._any = _Share(fleet.choose.sample(range(fleet.count), min(MAX_HOMES, fleet.count)), 1)
+        self._any = _Share(fleet.choose.sample(fleet.served, min(MAX_HOMES, len(fleet.served))), 1)
 
     def are_known_to(self, who: str) -> bool:
         """Whether an owner knows its homes."""
@@ -44,7 +44,9 @@ class Homes:
 
     def learn(self, who: str, everybody: Collection[str]) -> None:
         """Learn who shares the work with an owner."""
-        self._of[who] = _Share(homes(who, everybody, self._fleet.count), len(everybody))
+        served = self._fleet.served
+        places = homes(who, everybody, len(served))
+        self._of[who] = _Share([served[place] for place in places], len(everybody))
 
     def forget(self, who: str) -> None:
         """An owner has left."""
@@ -69,10 +71,13 @@ class Homes:
     def look_interval(self) -> float:
         """Return the seconds between two looks at the others."""
         share = self._share
-        return max(LOOK_INTERVAL, share.owners / (_LOOKS_AT_A_SHARD * self._fleet.count))
+        return max(LOOK_INTERVAL, share.owners / (_LOOKS_AT_A_SHARD * len(self._fleet.served)))
 
     def looks(self) -> Iterator[int]:
-        """Yield the shards to look at from now on, without end: by the clock, so that no two owners look at one."""
+        """Yield the places of the shards to look at from now on, without end.
+
+        By the clock, so that no two owners look at one.
+        """
         return itertools.count(self._share.homes[0] + int(time.time() / self.look_interval))
 
     # -- claims ----------------------------------------------------------------------------------------------------
@@ -89,7 +94,7 @@ class Homes:
                 asked.add(number)
                 yield number
         if not asked:
-            yield from range(self._fleet.count)
+            yield from self._fleet.served
 
     def _preferred(self, who: str, turn: int, seen: int | None, rich: int | None) -> Iterable[int | None]:
         share = self._of.get(who)
@@ -103,4 +108,5 @@ class Homes:
 
     def _everywhere(self, first: int) -> Iterator[int]:
         """Yield all shards once."""
-        return ((first + step) % self._fleet.count for step in range(self._fleet.count))
+        served = self._fleet.served
+        return (served[(first + step) % len(served)] for step in range(len(served)))

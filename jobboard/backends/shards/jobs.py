@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import TypeVar
 
@@ -57,24 +58,25 @@ class Jobs:
         return self._of_uuid(fence.uuid, lambda shard: shard.jobs.checkpoint(fence, state))
 
     def consume(self, ends: Sequence[Consumption]) -> list[ClaimAnswer]:
-        self._check_posts([(end.fence.uuid, end.posts) for end in ends if end.posts])
-        return self._fleet.change(ends, _uuid_of_fence, lambda shard, some: shard.jobs.consume(some))
+        with self._check_posts([(end.fence.uuid, end.posts) for end in ends if end.posts]):
+            return self._fleet.change(ends, _uuid_of_fence, lambda shard, some: shard.jobs.consume(some))
 
     def abandon(self, ends: Sequence[Abandonment]) -> list[ClaimAnswer]:
         return self._fleet.change(ends, _uuid_of_fence, lambda shard, some: shard.jobs.abandon(some))
 
     def trash(self, ends: Sequence[Trashing]) -> list[ClaimAnswer]:
-        self._check_posts([(end.uuid, end.posts) for end in ends if end.posts])
-        return self._fleet.change(ends, attrgetter("uuid"), lambda shard, some: shard.jobs.trash(some))
+        with self._check_posts([(end.uuid, end.posts) for end in ends if end.posts]):
+            return self._fleet.change(ends, attrgetter("uuid"), lambda shard, some: shard.jobs.trash(some))
 
-    def _check_posts(self, posts: Sequence[tuple[str, Sequence[NewJob]]]) -> None:
-        """Check what ends post, in a step on the shard of the job that ends.
+    def _check_posts(self, posts: Sequence[tuple[str, Sequence[NewJob]]]) -> AbstractContextManager[None]:
+        """Check what ends post, in a step on the shard of the job that ends, and return the limit of that step.
 
         :raises InvalidPosting: a lane, a key or a parent is on another shard.
         """
         for number, (_, rows) in zip(self._fleet.locate([uuid for uuid, _ in posts]), posts, strict=True):
-            check_beside(rows, number, self._fleet.count)
+            check_beside(rows, number, self._fleet.roster)
             check_parents(self._fleet, parents_elsewhere(rows), number)
+        return self._fleet.roster.limit() if posts else nullcontext()
 
     # -- operators -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from jobboard.backends.lane_rows import LaneDetail, LanePage, LaneRow, LimitRow
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.rows import Verdict
 from jobboard.backends.shards.fleet import Fleet, chain_pages
-from jobboard.backends.shards.placement import of_lane
+from jobboard.backends.shards.placement import text_of_lane
 from jobboard.errors import BoardUnavailable, InvalidPosting, ReplyLost
 
 #: How often a copy is tried again, because others write the same limit meanwhile.
@@ -28,11 +28,18 @@ class Limits(LimitStore):
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._others = range(1, fleet.count)
+
+    @property
+    def _first(self) -> int:
+        return self._fleet.present[0]
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        return self._fleet.present[1:]
 
     def all(self) -> list[LimitRow]:
         """Return the first shard's, those of names with the sums of all."""
-        rows = self._all_on(0)
+        rows = self._all_on(self._first)
         if all(row.limit.name is None for row in rows):
             return rows
         parts = [rows, *map(self._all_on, self._others)]
@@ -47,13 +54,14 @@ class Limits(LimitStore):
 
     def put(self, row: LimitRow, after: str | None) -> Verdict:
         self._check(row)
-        verdict = self._put_on(0, self._part(row, 0), after)
+        first = self._fleet.roster.lead()
+        verdict = self._put_on(first, self._part(row, first), after)
         if verdict is not Verdict.LOST:
             self._copy(row, after)
         return verdict
 
     def _check(self, row: LimitRow) -> None:
-        limit, count = row.limit, self._fleet.count
+        limit, count = row.limit, len(self._fleet.present)
         if limit.name is not None and limit.running is not None and 0 < limit.running < count:
             raise InvalidPosting(
                 f"{limit.running} jobs named {limit.name!r} can't be divided among {count} shards; let these jobs have "
@@ -63,11 +71,11 @@ class Limits(LimitStore):
 
     def _part(self, row: LimitRow, number: int) -> LimitRow:
         """Return a limit as a shard keeps it: of a name, its part of the number."""
-        limit, count = row.limit, self._fleet.count
+        limit, present = row.limit, self._fleet.present
         if limit.name is None or limit.running is None:
             return row
-        whole, rest = divmod(limit.running, count)
-        return replace(row, limit=replace(limit, running=whole + (number < rest)))
+        whole, rest = divmod(limit.running, len(present))
+        return replace(row, limit=replace(limit, running=whole + (present.index(number) < rest)))
 
     def _copy(self, row: LimitRow, after: str | None) -> None:
         """Write a limit that the first shard has on all others, unless it has a newer one by then."""
@@ -83,7 +91,7 @@ class Limits(LimitStore):
         for _ in range(_MAX_TRIES):
             if self._put_on(number, row, after) is not Verdict.LOST:
                 return
-            if self._version_on(0, row) != (None if _is_removal(row) else row.version):
+            if self._version_on(self._first, row) != (None if _is_removal(row) else row.version):
                 # A newer change was made, and is copied by who made it.
                 return
             # An earlier change was not copied.
@@ -93,16 +101,16 @@ class Limits(LimitStore):
         raise BoardUnavailable(f"others change the limit of {row.key[0]} {row.key[1]!r} all the time; try again")
 
     def finish(self, row: LimitRow) -> None:
-        if self._version_on(0, row) != row.version:
+        if self._version_on(self._first, row) != row.version:
             return
         for number in self._others:
             self._copy_to(number, row, self._version_on(number, row))
-        for number in (*self._others, 0):
+        for number in (*self._others, self._first):
             self._fleet.ask(number, lambda shard: shard.limits.finish(row))
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Find limits that a shard does not have as the first one does; those of lanes are copied if told to."""
-        first = {row.key: row for row in self._all_on(0)}
+        first = {row.key: row for row in self._all_on(self._first)}
         found: list[AuditFinding] = []
         for number in self._others:
             there = {row.key: row.version for row in self._all_on(number)}
@@ -113,12 +121,14 @@ class Limits(LimitStore):
                 if repair and can_mend:
                     self._copy_to(number, first[scope, pattern], there.get((scope, pattern)))
                 advice = "" if can_mend else "; set it again, or set and remove it"
-                problem = f"shard {number} has not the limit of {scope} {pattern!r} that shard 0 has{advice}"
+                problem = (
+                    f"shard {number} has not the limit of {scope} {pattern!r} that shard {self._first} has{advice}"
+                )
                 found.append(AuditFinding(None, problem, repaired=repair and can_mend))
         return found
 
     def look(self, lanes: Sequence[str]) -> list[str]:
-        numbers = [of_lane(lane, self._fleet.count) for lane in lanes]
+        numbers = [self._fleet.map.now.place(text_of_lane(lane)) for lane in lanes]
         left: list[str] = []
 
         def look(shard: Backend, some: list[str]) -> list[None]:
@@ -140,7 +150,7 @@ class Limits(LimitStore):
         return sorted(rows, key=lambda row: (-row.blocked, row.lane))[:count]
 
     def lane(self, lane: str, count: int) -> LaneDetail:
-        number = of_lane(lane, self._fleet.count)
+        number = self._fleet.map.now.place(text_of_lane(lane))
         return self._fleet.ask(number, lambda shard: shard.limits.lane(lane, count))
 
     # -- on one shard ----------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 from jobboard.backends.base import Backend
+from jobboard.backends.shards.fleet import Fleet
 from jobboard.events import EventKind, JobEvent
 
 #: The events of what is done to all shards.
@@ -16,8 +18,8 @@ _OF_BOARD = frozenset({EventKind.PAUSED, EventKind.RESUMED, EventKind.LIMITED})
 class Listening:
     """Is told by one shard at a time. What is done to the whole board happens on each shard, and is told once."""
 
-    def __init__(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> None:
-        self._tell, self._kinds = tell, kinds
+    def __init__(self, fleet: Fleet, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> None:
+        self._fleet, self._tell, self._kinds = fleet, tell, kinds
         self._telling, self._beginning = threading.RLock(), threading.RLock()
         self._begun: set[int] = set()
         self._ends = ExitStack()
@@ -27,11 +29,12 @@ class Listening:
         """Let a shard tell; at once done if it does, or if the listener has left."""
         with self._beginning:
             if number not in self._begun and not self._is_over:
-                kinds = self._kinds if number == 0 else self._kinds - _OF_BOARD
-                self._ends.callback(shard.listen(self._tell_one_at_a_time, kinds))
+                self._ends.callback(shard.listen(partial(self._tell_one_at_a_time, number), self._kinds))
                 self._begun.add(number)
 
-    def _tell_one_at_a_time(self, event: JobEvent) -> None:
+    def _tell_one_at_a_time(self, number: int, event: JobEvent) -> None:
+        if event.kind in _OF_BOARD and number != self._fleet.present[0]:
+            return
         with self._telling:
             self._tell(event)
 

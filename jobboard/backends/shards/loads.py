@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Collection
 
 from jobboard.backends.shards.fleet import Fleet
@@ -23,15 +24,15 @@ class Loads:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._loads = [0.0] * fleet.count
+        self._loads = defaultdict[int, float](float)
         #: The last count of each shard that was counted.
         self._counts: dict[int, int] = {}
-        self._posted = [0] * fleet.count
-        self._counted_at = [-math.inf] * fleet.count
+        self._posted = defaultdict[int, int](int)
+        self._counted_at = defaultdict[int, float](lambda: -math.inf)
 
     def choose(self) -> int:
         """Return where a posting goes that can go anywhere; no request. What did not answer the last time gets none."""
-        return less_loaded(self._loads, self._fleet.health.sound(), self._fleet.choose)
+        return less_loaded(self._loads, self._fleet.health.sound(self._fleet.taking), self._fleet.choose)
 
     def posted(self, jobs: dict[int, int]) -> None:
         """Learn how many jobs shards got; now and then one is asked how many it has, or whether it answers again."""

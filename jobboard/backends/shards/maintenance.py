@@ -34,7 +34,7 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         sweep(self._limits, self._limits.all())
-        most = max(1, limit // self._fleet.count)
+        most = max(1, limit // len(self._fleet.present))
         counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True)
         # There is more to tidy if one shard has more, whatever the others had.
         return limit if max(counts) >= most else sum(counts)
@@ -48,4 +48,4 @@ class Maintenance(roles.Maintenance):
 
     def server_version(self) -> str:
         versions = dict.fromkeys(self._fleet.everywhere(lambda shard: shard.maintenance.server_version()))
-        return f"{self._fleet.count} shards on {', '.join(versions)}"
+        return f"{len(self._fleet.present)} shards on {', '.join(versions)}"

@@ -73,6 +73,7 @@ def merged_page(
     last, parts = (None, _first_parts(fleet, of_those_that_answer)) if cursor is None else _unpack(fleet, cursor)
     found: list[Row] = []
     failures: list[BoardUnavailable] = []
+    most_failures = sum(not part.is_over for part in parts)
     # Each turn reads a page, or takes a row.
     for _ in range(size + 2 * fleet.count):
         if len(found) == size:
@@ -89,7 +90,7 @@ def merged_page(
             rows, following = fleet.ask(short.number, lambda shard, part=short: read(shard, part.cursor, size))  # type: ignore[misc]
         except BoardUnavailable as error:
             failures.append(error)
-            if not of_those_that_answer or len(failures) == fleet.count:
+            if not of_those_that_answer or len(failures) == most_failures:
                 raise
             short.is_over = True
             continue
@@ -98,7 +99,7 @@ def merged_page(
 
 
 def _first_parts(fleet: Fleet, of_those_that_answer: bool) -> list[_Part[Any]]:
-    able = fleet.health.able() if of_those_that_answer else range(fleet.count)
+    able = fleet.health.able() if of_those_that_answer else fleet.present
     return [_Part(number, None, number not in able) for number in range(fleet.count)]
 
 
@@ -110,9 +111,13 @@ def _pack(last: Place | None, parts: list[_Part[Any]]) -> bytes:
 def _unpack(fleet: Fleet, cursor: object) -> tuple[Place | None, list[_Part[Any]]]:
     try:
         last, parts = msgpack.unpackb(cursor, use_list=False)
+        if len(parts) > fleet.count:
+            raise TypeError("it has more shards than the board")
+        # Shards that were added meanwhile begin with their heads; what is gone is over.
+        parts += ((None, False),) * (fleet.count - len(parts))
         found = [
-            _Part[Any](number, _cursor_of(inner), is_over)
-            for number, (inner, is_over) in zip(range(fleet.count), parts, strict=True)
+            _Part[Any](number, _cursor_of(inner), is_over or number not in fleet.present)
+            for number, (inner, is_over) in enumerate(parts)
         ]
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise TypeError(f"not a cursor of this backend: {error}") from None

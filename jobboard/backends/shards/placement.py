@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
@@ -51,9 +51,13 @@ def number_in(uuid: str, count: int) -> int | None:
 
 
 @lru_cache(_REMEMBERED)
-def rendezvous(text: str, count: int) -> int:
-    """Return the shard of a text: the one that has the largest hash together with it."""
-    return max(range(count), key=lambda number: _hash(text, number))
+def rendezvous(text: str, among: int | tuple[int, ...]) -> int:
+    """Return the shard of a text: the one that has the largest hash together with it.
+
+    :param among: the numbers of the shards, or how many there are.
+    """
+    numbers = range(among) if isinstance(among, int) else among
+    return max(numbers, key=lambda number: _hash(text, number))
 
 
 def homes(who: str, everybody: Collection[str], count: int) -> list[int]:
@@ -76,35 +80,34 @@ def _hash(text: str, number: int) -> bytes:
     return blake2b(f"{number}\0{text}".encode(), digest_size=8).digest()
 
 
-def of_uuid(uuid: str, count: int) -> int:
-    """Return where a job of this uuid is looked for first."""
-    number = number_in(uuid, count)
-    return rendezvous(uuid, count) if number is None else number
+def text_of_key(name: str, key: str) -> str:
+    """Return what says where a job of this name and key goes, if it has no lane."""
+    return f"key\0{name}\0{key}"
 
 
-def of_key(name: str, key: str, count: int) -> int:
-    """Return where a job of this name and key goes, if it has no lane."""
-    return rendezvous(f"key\0{name}\0{key}", count)
+def text_of_lane(lane: str) -> str:
+    """Return what says where the jobs of a lane go, with keys or without: so its limits are exact."""
+    return f"lane\0{lane}"
 
 
-def of_lane(lane: str, count: int) -> int:
-    """Return where the jobs of a lane go, with keys or without: so its limits are exact."""
-    return rendezvous(f"lane\0{lane}", count)
+def text_of_schedule(id: str) -> str:
+    """Return what says where a schedule is."""
+    return f"schedule\0{id}"
 
 
-def of_anchor(name: str, key: str | None, lane: str | None, count: int) -> int | None:
-    """Return where a posting must go because of its lane, or else its key; None if it has neither."""
+def text_of(name: str, key: str | None, lane: str | None) -> str | None:
+    """Return what says where a posting must go: its lane, or else its key; None if it has neither."""
     if lane is not None:
-        return of_lane(lane, count)
-    return None if key is None else of_key(name, key, count)
+        return text_of_lane(lane)
+    return None if key is None else text_of_key(name, key)
 
 
-def anchor_of(new: NewJob, count: int) -> int | None:
+def text_of_posting(new: NewJob) -> str | None:
     """Return the same of a posting."""
-    return of_anchor(new.name, new.key, None if new.ties is None else new.ties.lane, count)
+    return text_of(new.name, new.key, None if new.ties is None else new.ties.lane)
 
 
-def less_loaded(loads: Sequence[float], able: Sequence[int], choose: random.Random) -> int:
+def less_loaded(loads: Mapping[int, float] | Sequence[float], able: Sequence[int], choose: random.Random) -> int:
     """Return, of two shards that are drawn, the one with the smaller load; so no shard gets far ahead of the others.
 
     :param able: those that can be drawn.

@@ -3,50 +3,113 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from jobboard.backends import follow_ups
-from jobboard.backends.rows import NewJob, Posted
+from jobboard.backends.rows import NewJob, Posted, Ties
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.loads import Loads
-from jobboard.errors import InvalidPosting
+from jobboard.backends.shards.roster import Roster
+from jobboard.backends.shards.shard_map import ShardState
+from jobboard.errors import BoardUnavailable, InvalidPosting, ReplyLost
 
 _ADVICE = "give all of them one lane"
+
+
+#: Of how many postings a client knows that they may have arrived.
+_MAX_UNCERTAIN = 10_000
 
 
 class Posting:
     """The primitive ``post``: a batch is posted whole on each shard that it concerns."""
 
     def __init__(self, fleet: Fleet, loads: Loads) -> None:
-        self._fleet, self._loads = fleet, loads
+        self._fleet, self._roster, self._loads = fleet, fleet.roster, loads
+        #: Of uuids that may have arrived, since the reply was lost, the shard.
+        self._uncertain: dict[str, int] = {}
 
     def post(self, rows: Sequence[NewJob]) -> list[Posted]:
         numbers = self._places(rows)
-        answers = self._fleet.split(numbers, rows, lambda shard, some: shard.jobs.post(some), changes=True)
+        self._check_leaving(numbers)
+        if self._uncertain:
+            self._check_uncertain(rows, numbers)
+        try:
+            with self._roster.limit():
+                answers = self._fleet.split(numbers, rows, lambda shard, some: shard.jobs.post(some), changes=True)
+        except ReplyLost:
+            if len(self._uncertain) >= _MAX_UNCERTAIN:
+                self._uncertain = {}
+            self._uncertain.update((new.uuid, number) for new, number in zip(rows, numbers, strict=True))
+            raise
         self._loads.posted(Counter(numbers))
         for new, number, answer in zip(rows, numbers, answers, strict=True):
             self._fleet.remember(new.uuid, number)
             self._fleet.remember(answer.row.uuid, number)
         return answers
 
+    def _check_leaving(self, numbers: Sequence[int]) -> None:
+        """Refuse what would go to a shard that is being removed: only what is beside its jobs goes there still.
+
+        :raises BoardUnavailable: something would.
+        """
+        following = self._fleet.map.following
+        for number in numbers:
+            if following is not None and following.states[number] is ShardState.GONE:
+                raise BoardUnavailable(f"shard {number} is being removed, and a posting belongs there; try again")
+
+    def _check_uncertain(self, rows: Sequence[NewJob], numbers: Sequence[int]) -> None:
+        """Refuse a repeat whose place is another shard by now: it may have arrived on the first one.
+
+        :raises ReplyLost: there is one.
+        """
+        moved = [
+            new.uuid
+            for new, number in zip(rows, numbers, strict=True)
+            if self._uncertain.get(new.uuid, number) != number
+        ]
+        if moved:
+            raise ReplyLost(f"whether job {moved[0]} was posted is unknown: its key or lane was moved meanwhile")
+
     def _places(self, rows: Sequence[NewJob]) -> list[int]:
         """Return where each goes.
 
         :raises InvalidPosting: it can't go where the others of its graph are.
         """
+        self._roster.fresh()
         if any(new.parents or new.graph is not None for new in rows):
             number = self._place_of_graph(rows)
-            check_beside(rows, number, self._fleet.count)
+            check_beside(rows, number, self._roster)
             return [number] * len(rows)
-        numbers = [self._place(new) for new in rows]
+        numbers = self._places_of(rows)
         for new, number in zip(rows, numbers, strict=True):
-            _check_follow_ups(new, number, self._fleet.count)
+            _check_follow_ups(new, number, self._roster)
         return numbers
 
-    def _place(self, new: NewJob) -> int:
-        anchor = placement.anchor_of(new, self._fleet.count)
-        return self._fleet.home(new.uuid) if anchor is None else anchor
+    def _places_of(self, rows: Sequence[NewJob]) -> list[int]:
+        texts = [self._text_of(new) for new in rows]
+        found = self._roster.places([text for text in texts if text is not None])
+        placed = iter(found)
+        return [self._place(new, None if text is None else next(placed)) for new, text in zip(rows, texts, strict=True)]
+
+    def _text_of(self, new: NewJob) -> str | None:
+        """Return what a posting goes by; None: by the number in its uuid."""
+        text = placement.text_of_posting(new)
+        return new.uuid if text is None and self._fleet.hint(new.uuid) is None else text
+
+    def _place(self, new: NewJob, place: int | None) -> int:
+        fleet = self._fleet
+        map, number = fleet.map, fleet.hint(new.uuid)
+        if map.epoch > 1 and number is None:
+            # A uuid of the user's own may be on the shard where it belonged once.
+            fleet.read([new.uuid])
+            number = fleet.hint(new.uuid)
+            place = place if number is None else number
+        if place is None and number not in map.now.taking and new.uuid not in self._uncertain:
+            # Its uuid was made before its shard was drained.
+            place = self._loads.choose()
+        return place if place is not None else fleet.home(new.uuid)
 
     def _place_of_graph(self, rows: Sequence[NewJob]) -> int:
         fleet = self._fleet
@@ -57,9 +120,8 @@ class Posting:
         elif parents:
             number = fleet.locate(parents[:1])[0]
         else:
-            anchors = (placement.anchor_of(new, fleet.count) for new in rows)
-            anchor = next((each for each in anchors if each is not None), None)
-            number = fleet.home(rows[0].uuid) if anchor is None else anchor
+            text = next(filter(None, map(placement.text_of_posting, rows)), None)
+            number = fleet.home(rows[0].uuid) if text is None else self._roster.places([text])[0]
         check_parents(fleet, parents, number)
         return number
 
@@ -85,14 +147,14 @@ def check_parents(fleet: Fleet, parents: Sequence[str], number: int) -> None:
         )
 
 
-def check_beside(rows: Sequence[NewJob], number: int, count: int) -> None:
+def check_beside(rows: Sequence[NewJob], number: int, roster: Roster) -> None:
     """Check what is posted in one step on a shard: a lane or a key of another shard would count nothing there.
 
     :raises InvalidPosting: a posting has one.
     """
     for new in rows:
-        anchor = placement.anchor_of(new, count)
-        if anchor is not None and anchor != number:
+        text = placement.text_of_posting(new)
+        if text is not None and (anchor := roster.places([text])[0]) != number:
             has_lane = new.ties is not None and new.ties.lane is not None
             what = f"the lane {new.ties.lane!r}" if has_lane and new.ties else f"the key {new.key!r}"
             raise InvalidPosting(
@@ -100,16 +162,17 @@ def check_beside(rows: Sequence[NewJob], number: int, count: int) -> None:
                 f"{number}; {_ADVICE}",
                 path="lane" if has_lane else "key",
             )
-        _check_follow_ups(new, number, count)
+        _check_follow_ups(new, number, roster)
 
 
-def _check_follow_ups(new: NewJob, number: int, count: int) -> None:
-    packed = () if new.ties is None else (new.ties.on_trashed, new.ties.on_complete)
-    for each in packed:
-        if each is not None:
-            # What can't be read the store tells of when its time comes.
-            try:
-                follow_up = follow_ups.unpack(each, new.uuid, 0)
-            except ValueError:
-                continue
-            check_beside([follow_up], number, count)
+def _check_follow_ups(new: NewJob, number: int, roster: Roster) -> None:
+    for follow_up in postings_after(new.uuid, new.ties):
+        check_beside([follow_up], number, roster)
+
+
+def postings_after(uuid: str, ties: Ties | None) -> Iterator[NewJob]:
+    """Yield what follows the ends of a job; what can't be read the store tells of when its time comes."""
+    for packed in () if ties is None else (ties.on_trashed, ties.on_complete):
+        if packed is not None:
+            with suppress(ValueError):
+                yield follow_ups.unpack(packed, uuid, 0)

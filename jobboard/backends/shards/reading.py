@@ -10,7 +10,7 @@ from jobboard.backends.rows import JobRow, Page
 from jobboard.backends.shards.claims import claim_order
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.merging import merged_page
-from jobboard.backends.shards.placement import of_key
+from jobboard.backends.shards.placement import text_of_key
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState
 from jobboard.stats import COUNTED, BoardStats, NameStats
@@ -29,9 +29,9 @@ class Reading:
         return self._fleet.ask_of(uuid, lambda shard: shard.jobs.history(uuid))
 
     def find(self, name: str, key: str) -> JobRow | None:
-        first = of_key(name, key, self._fleet.count)
+        first = self._fleet.map.now.place(text_of_key(name, key))
         # A job of a lane is where its lane is.
-        for number in (first, *(other for other in range(self._fleet.count) if other != first)):
+        for number in (first, *(other for other in self._fleet.present if other != first)):
             row = self._fleet.ask(number, lambda shard: shard.jobs.find(name, key))
             if row is not None:
                 self._fleet.remember(row.uuid, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from jobboard.backends.base import PAUSE_ID, Backend
@@ -13,7 +14,7 @@ from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, Sche
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.health import MAX_PAUSE
 from jobboard.backends.shards.merging import merged_page
-from jobboard.backends.shards.placement import rendezvous
+from jobboard.backends.shards.placement import text_of_schedule
 from jobboard.errors import BoardUnavailable
 
 
@@ -24,11 +25,14 @@ class Schedules(ScheduleStore):
         self._fleet = fleet
 
     def _numbers(self, ids: Sequence[str]) -> list[int]:
-        return [rendezvous(f"schedule\0{id}", self._fleet.count) for id in ids]
+        map = self._fleet.roster.fresh()
+        return [map.now.place(text_of_schedule(id)) for id in ids]
 
     def step(self, steps: Sequence[ScheduleStep]) -> list[Verdict]:
-        numbers = self._numbers([step.id for step in steps])
-        verdicts = self._fleet.split(numbers, steps, lambda shard, some: shard.schedules.step(some), changes=True)
+        roster = self._fleet.roster
+        numbers = roster.places([text_of_schedule(step.id) for step in steps])
+        with roster.limit():
+            verdicts = self._fleet.split(numbers, steps, lambda shard, some: shard.schedules.step(some), changes=True)
         for step, number in zip(steps, numbers, strict=True):
             for new in step.postings:
                 self._fleet.remember(new.uuid, number)
@@ -43,23 +47,29 @@ class Schedules(ScheduleStore):
         :raises BoardUnavailable: nobody knows whether all schedulers are paused, since that shard does not answer.
         """
         (first,) = self._numbers([PAUSE_ID])
-        parts = [self._fleet.ask(first, lambda shard: shard.schedules.due(limit))]
+        parts = [self._due_on(first, limit)]
         for number in self._fleet.health.able():
             if number != first:
                 with suppress(BoardUnavailable):
-                    parts.append(self._fleet.ask(number, lambda shard: shard.schedules.due(limit)))
+                    parts.append(self._due_on(number, limit))
         rows = sorted((row for part in parts for row in part.rows), key=_due_order)
         nexts = [part.next_in for part in parts if part.next_in is not None]
-        if len(parts) < self._fleet.count:
+        if len(parts) < len(self._fleet.present):
             nexts.append(MAX_PAUSE)
         next_in = 0.0 if len(rows) > limit else min(nexts, default=None)
         # What a shard judged as due is so at the moment of the clock that is ahead of the others.
         return DueSchedules(rows[:limit], next_in, max(part.now for part in parts))
 
+    def _due_on(self, number: int, limit: int) -> DueSchedules:
+        """Return what is due on a shard, without what was moved from there and is about to be deleted."""
+        found = self._fleet.ask(number, lambda shard: shard.schedules.due(limit))
+        return replace(found, rows=[row for row in found.rows if self._numbers([row.id]) == [number]])
+
     def page(self, cursor: object | None, size: int) -> SchedulePage:
         def part(shard: Backend, inner: Any, most: int) -> tuple[list[ScheduleRow], Any]:
             page = shard.schedules.page(inner, most)
-            return page.rows, page.cursor
+            number = self._fleet.shards.index(shard)
+            return [row for row in page.rows if self._numbers([row.id]) == [number]], page.cursor
 
         return SchedulePage(*merged_page(self._fleet, cursor, size, part, _due_order))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import itertools
 import math
 import threading
 import time
@@ -131,7 +132,7 @@ class ShardsWaiter(Waiter):
 
     def _sleep(self, deadline: float, slept_on: Collection[int]) -> None:
         """Sleep until a shard's waiter returns, somebody interrupts, or a look at another shard finds a job."""
-        pause = math.inf if len(slept_on) == self._fleet.count else self._homes.look_interval
+        pause = math.inf if set(self._fleet.served) <= set(slept_on) else self._homes.look_interval
         looks = self._homes.looks()
         # Each turn sleeps; the last one until the deadline.
         while (left := deadline - time.monotonic()) > 0:
@@ -142,11 +143,13 @@ class ShardsWaiter(Waiter):
 
     def look_around(self, looks: Iterator[int], slept_on: Collection[int]) -> bool:
         """Look at the next of the shards that nobody sleeps on; return whether it has a job to claim."""
-        count = self._fleet.count
-        number = next(number % count for number in looks if number % count not in slept_on)
-        if not self._fleet.health.is_down(number) and self._look(number):
-            self._seen = number
-        return self._seen == number
+        served = self._fleet.served
+        turns = (served[place % len(served)] for place in itertools.islice(looks, len(served)))
+        number = next((number for number in turns if number not in slept_on), None)
+        if number is None or self._fleet.health.is_down(number) or not self._look(number):
+            return False
+        self._seen = number
+        return True
 
     def interrupt(self) -> None:
         self._woken.set()
