@@ -10,6 +10,7 @@ import redis
 from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, Conductor, Handlers, backend, fetch
+from jobboard.cli.app import run as jobboard_command
 from jobboard.testing import eventually
 
 
@@ -55,6 +56,14 @@ def test_a_name_that_was_opened_and_never_used_can_be_divided(server: RedisServe
         board.post("resize")
     with pytest.raises(BoardUnavailable, match="has 2 shards"):
         fetch("opened", server.uri).connect()
+
+
+def test_the_shards_of_one_server_do_not_come_and_go(server: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
+    with backend("fixed", server.uri, shards=2) as board:
+        board.post("resize")
+    for arguments in (["add", "redis://127.0.0.1:1/0"], ["open", "1"], ["drain", "1"], ["remove", "1"]):
+        assert jobboard_command(["--board", f"{server.uri}?shards=2", "--name", "fixed", "shards", *arguments]) == 1
+        assert "the number of shards of board 'fixed' is fixed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["0", "1025", "x", "-1"])
