@@ -91,6 +91,20 @@ def test_a_delay_that_a_restore_has_ended_binds_no_claim_after_a_repeated_post()
     assert early in {found.promise for found in check(History([first, again, claimed]), CHECKS)}
 
 
+@pytest.mark.parametrize(("kind", "is_early"), [("swallow requests", False), ("drop replies", True)])
+def test_a_claim_that_ends_with_its_session_is_not_taken_too_early(kind: str, is_early: bool) -> None:
+    def claimed(process: str, start: float, token: int) -> Op:
+        answer = {"uuid": "a", "name": "mail", "token": token, "sequence": 1, "attempts": token, "max_attempts": None}
+        return Op(
+            f"{process}.{token}", process, "claim", {"uuid": "a", "expiry": 4.0}, start, start + 0.1, "ok", answer
+        )
+
+    ops = [claimed("w0.0", 10.0, 1), claimed("w1.0", 12.0, 2)]
+    history = History(ops, [Fault(kind, 10.5, 10.8)], Rules(session=6.0, late=None))
+    early = "no claim is taken before its expiry"
+    assert (early in {found.promise for found in check(history, CHECKS)}) is is_early
+
+
 @pytest.mark.parametrize("sequence", [1, 2])
 def test_a_post_after_a_purge_is_of_a_new_job_if_its_place_is_new(sequence: int) -> None:
     shown = {"uuid": "a", "name": "mail", "token": 0, "sequence": 1}

@@ -12,6 +12,8 @@ from .records import Fault, Op
 
 #: Seconds that clients may need after a fault until they have connections again.
 _RECOVERY = 2.0
+#: What ends a session at once: kazoo gives up one whose replies belong to other requests, as after a swallowed one.
+_SESSION_ENDS = ("kill", "swallow requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class History:
         return any(
             fault.start < end and fault.end > start - 2 * self.rules.session
             for fault in self.faults
-            if fault.is_on(process) and (fault.kind == "kill" or fault.end - fault.start > patience)
+            if fault.is_on(process) and (fault.kind in _SESSION_ENDS or fault.end - fault.start > patience)
         )
 
 

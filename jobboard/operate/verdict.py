@@ -236,7 +236,8 @@ def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
 def _of_trash(overview: Overview) -> Iterator[Finding]:
     for name in overview.names:
         if number := name.numbers.trashed:
-            text = f"{number} job{'s' * (number != 1)} named {name.name!r} in the trash. See why (trashed), then restore or purge them."
+            jobs = f"{number} job{'s' * (number != 1)} named {name.name!r}"
+            text = f"{jobs} in the trash. See why (trashed), then restore or purge them."
             yield Finding(Verdict.ATTENTION, "trash", name.name, text)
 
 
