@@ -13,6 +13,7 @@ from servers.base import HOST, free_port
 from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, Job, JobBoard, Posting, fetch
+from jobboard.backends import warn_once
 from jobboard.testing import eventually
 
 
@@ -24,7 +25,11 @@ def test_a_server_that_throws_keys_away_is_refused_unless_told_otherwise() -> No
             assert board.post("resize").state == "UNCLAIMED"
 
 
-def test_each_server_that_keeps_nothing_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_server_that_keeps_nothing_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that has run many tests remembers as much as it may, and warns of nothing more.
+    monkeypatch.setattr(warn_once, "_warned", set())
     with RedisServer() as one, RedisServer() as another, caplog.at_level(logging.WARNING, "jobboard.redis"):
         for uri in (one.uri, one.uri, another.uri, one.uri):
             for name in ("x", "y", "z"):

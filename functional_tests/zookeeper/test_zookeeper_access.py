@@ -22,6 +22,7 @@ from servers.proxy import Proxy
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import BoardUnavailable, JobBoard, JobState, fetch
+from jobboard.backends import warn_once
 from jobboard.testing import eventually
 
 _USERS = """Server {
@@ -144,7 +145,11 @@ def _posts(board: JobBoard) -> bool:
     return False
 
 
-def test_who_logs_in_and_leaves_all_open_is_warned(server: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_logs_in_and_leaves_all_open_is_warned(
+    server: Guarded, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that has run many tests remembers as much as it may, and warns of nothing more.
+    monkeypatch.setattr(warn_once, "_warned", set())
     uri = f"zookeeper://alice:secret@{HOST}:{server.port}/open"
     for acl in ("creator", "world:anyone:r,auth::cdrwa"):
         with fetch("closed", f"{uri}-{acl[:5]}", acl=acl):
