@@ -63,13 +63,17 @@ class Schedules(ScheduleStore):
     def _due_on(self, number: int, limit: int) -> DueSchedules:
         """Return what is due on a shard, without what was moved from there and is about to be deleted."""
         found = self._fleet.ask(number, lambda shard: shard.schedules.due(limit))
-        return replace(found, rows=[row for row in found.rows if self._numbers([row.id]) == [number]])
+        return replace(found, rows=self._placed_on(number, found.rows))
+
+    def _placed_on(self, number: int, rows: Sequence[ScheduleRow]) -> list[ScheduleRow]:
+        """Return those that belong on the shard that has them; the others were moved from there."""
+        numbers = self._numbers([row.id for row in rows])
+        return [row for row, place in zip(rows, numbers, strict=True) if place == number]
 
     def page(self, cursor: object | None, size: int) -> SchedulePage:
         def part(shard: Backend, inner: Any, most: int) -> tuple[list[ScheduleRow], Any]:
             page = shard.schedules.page(inner, most)
-            number = self._fleet.shards.index(shard)
-            return [row for row in page.rows if self._numbers([row.id]) == [number]], page.cursor
+            return self._placed_on(self._fleet.shards.index(shard), page.rows), page.cursor
 
         return SchedulePage(*merged_page(self._fleet, cursor, size, part, _due_order))
 

@@ -83,18 +83,13 @@ def _decode(shard: Backend, part: BookPart, known: ShardMap | None) -> Entry | N
 def _read_held(shard: Backend, version: str) -> dict[int, dict[int, frozenset[bytes]]] | None:
     """Return what shards hold, by the tag of the placement; None if the table has changed meanwhile."""
     found: dict[int, dict[int, set[bytes]]] = {}
-    cursor: str | None = None
-    for _ in range(_MAX_PARTS):
-        part = shard.books.load(TABLE, cursor, 100)
+    for part in _parts(shard):
         if part is None or part.row.version != version:
             return None
         for name, data in part.entries:
             tag, number, _ = (int(part) for part in name.split("."))
             digests = (data[at : at + _DIGEST] for at in range(0, len(data), _DIGEST))
             found.setdefault(tag, {}).setdefault(number, set()).update(digests)
-        cursor = part.cursor
-        if cursor is None:
-            break
     return {tag: {number: frozenset(held) for number, held in parts.items()} for tag, parts in found.items()}
 
 
@@ -213,12 +208,15 @@ def _entries_of(tag: int, held: Mapping[int, frozenset[bytes]]) -> Iterator[tupl
 
 
 def _names(shard: Backend) -> Iterator[str]:
+    return (name for part in _parts(shard) if part is not None for name, _ in part.entries)
+
+
+def _parts(shard: Backend) -> Iterator[BookPart | None]:
+    """Yield the parts of a table; None, and nothing more, once it is not there."""
     cursor: str | None = None
     for _ in range(_MAX_PARTS):
         part = shard.books.load(TABLE, cursor, 100)
-        if part is None:
-            return
-        yield from (name for name, _ in part.entries)
-        cursor = part.cursor
+        yield part
+        cursor = None if part is None else part.cursor
         if cursor is None:
             return
