@@ -10,14 +10,12 @@ import argparse
 import statistics
 import time
 from contextlib import ExitStack
-from urllib.parse import quote
 
-from benchmarks.catalogue import Catalogue
 from benchmarks.figures import percentile
+from benchmarks.shards import SERVERS, uri_of
 from jobboard import Conductor, Handlers, JobBoard, fetch
 from jobboard.testing import eventually
 
-_SERVERS = Catalogue({"redis": ("servers.redis_servers:RedisServer", "redis")})
 _NUMBER = 4
 
 
@@ -42,8 +40,8 @@ def _measure(rate: float, seconds: float, has_lane: bool) -> float:
     handlers.add("job", lambda job: waits.append(time.time() - job.details["at"]))
     handlers.add("hot", lambda _: None)
     with ExitStack() as stack:
-        servers = [stack.enter_context(_SERVERS["redis"]()) for _ in range(_NUMBER)]
-        uri = f"shards://?{'&'.join(f'uri={quote(server.uri, safe=str())}' for server in servers)}"
+        servers = [stack.enter_context(SERVERS["redis"]()) for _ in range(_NUMBER)]
+        uri = uri_of(servers)
         for number in range(_NUMBER):
             board = stack.enter_context(fetch("bench", uri))
             stack.enter_context(Conductor(f"mill {number}", board, handlers, concurrency=4))

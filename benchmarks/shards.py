@@ -12,10 +12,11 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from benchmarks.boards import post
@@ -28,7 +29,7 @@ _NUMBERS = (1, 2, 3, 4)
 _BATCH, _THREADS = 50, 16
 _PERIOD = 20_000  # microseconds; quotas are of at least 1000
 _CGROUPS = Path("/sys/fs/cgroup")
-_SERVERS = Catalogue({"redis": ("servers.redis_servers:RedisServer", "redis")})
+SERVERS = Catalogue({"redis": ("servers.redis_servers:RedisServer", "redis")})
 
 
 def main(words: list[str]) -> None:
@@ -61,9 +62,9 @@ _Rates = tuple[float, float, float, float]
 def _measure(number: int, share: float, jobs: int) -> _Rates:
     """Return the posts and the ends a second, and the commands and the microseconds of the servers' CPU a job."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(_SERVERS["redis"]()) for _ in range(number)]
-        uris = "&".join(f"uri={quote(server.uri, safe='')}" for server in servers)
-        boards = [stack.enter_context(fetch("bench", f"shards://?{uris}")) for _ in range(_THREADS)]
+        servers = [stack.enter_context(SERVERS["redis"]()) for _ in range(number)]
+        uri = uri_of(servers)
+        boards = [stack.enter_context(fetch("bench", uri)) for _ in range(_THREADS)]
         for server in servers:
             stack.enter_context(cpu_share(server.process.pid, share))
         cpu, commands = _cpu(servers), _commands(servers)
@@ -72,6 +73,11 @@ def _measure(number: int, share: float, jobs: int) -> _Rates:
         if boards[0].job_count:
             raise AssertionError("jobs are left in a benchmark")
         return posts, ends, (_commands(servers) - commands) / jobs, (_cpu(servers) - cpu) / jobs * 1e6
+
+
+def uri_of(servers: Iterable[Any]) -> str:
+    """Return the URI of a board that is spread over these servers."""
+    return "shards://?" + "&".join(f"uri={quote(server.uri, safe='')}" for server in servers)
 
 
 def _drain(board: JobBoard, number: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -243,14 +244,10 @@ def test_what_is_moved_waits_and_is_unique(files: Files) -> None:
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("writes", range(1, 9))
-def test_a_command_that_is_killed_is_repeated(files: Files, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
-    """It dies before its so-many-th write of a table."""
-    board = files.board("abc")
-    for number in range(20):
-        board.post("resize", key=str(number))
-        board.schedules.add(Schedule(f"hourly {number}", Every(hours=1), "resize"))
-    write, left = reshaping.table.write, [writes]
+@contextmanager
+def killed_before_write(number: int) -> Iterator[None]:
+    """Let a command die before its so-many-th write of a table."""
+    write, left = reshaping.table.write, [number]
 
     def dying(*arguments: object) -> None:
         left[0] -= 1
@@ -258,12 +255,19 @@ def test_a_command_that_is_killed_is_repeated(files: Files, monkeypatch: pytest.
             raise KeyboardInterrupt
         write(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reshaping.table, "write", dying)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reshaping.table, "write", dying)
+        yield
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_a_command_that_is_killed_is_repeated(files: Files, writes: int) -> None:
+    board = files.board("abc")
+    for number in range(20):
+        board.post("resize", key=str(number))
+        board.schedules.add(Schedule(f"hourly {number}", Every(hours=1), "resize"))
+    with killed_before_write(writes), suppress(KeyboardInterrupt):
         files.operator("abc").drain(2, 0.0)
-    except KeyboardInterrupt:
-        pass
-    monkeypatch.setattr(reshaping.table, "write", write)
     files.operator("abc").drain(2, 0.0)
     states = [shard.state for shard in files.board("abc")._backend.shards()]
     assert states == ["open", "open", "draining"]
@@ -276,20 +280,10 @@ def test_a_command_that_is_killed_is_repeated(files: Files, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("writes", range(1, 4))
-def test_an_addition_that_is_killed_is_repeated(files: Files, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+def test_an_addition_that_is_killed_is_repeated(files: Files, writes: int) -> None:
     files.board("ab").pause("rotate", by="bob")
-    write, left = reshaping.table.write, [writes]
-
-    def dying(*arguments: object) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        write(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(reshaping.table, "write", dying)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_before_write(writes), pytest.raises(KeyboardInterrupt):
         files.add("ab", "c")
-    monkeypatch.setattr(reshaping.table, "write", write)
     assert files.add("ab", "c") == 2
     board = files.board("abc")
     for _ in range(20):
