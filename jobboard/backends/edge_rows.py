@@ -14,7 +14,7 @@ MAX_RESOLVED = 50
 #: How many bytes of results one step writes to edges at most; one child is always resolved.
 MAX_RESOLVED_BYTES = 512 * 1024
 
-#: What a graph, a parent that is no job, begins with where parents are named.
+#: What a graph, a parent that is no job, begins with where parents are named; so it comes behind all uuids.
 _GRAPH = "graph:"
 
 #: For how many seconds a graph may get no further part before it is given up.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import delete, func, insert, literal_column, not_, select, update
+from sqlalchemy import delete, func, insert, literal_column, not_, select, tuple_, update
 
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, Outcome, parent_of_graph
 from jobboard.backends.sql.job_conditions import each_of_these, in_these, row
 from jobboard.backends.sql.job_statements import JOB, SMALL_JOB
 from jobboard.backends.sql.schema import OUTCOME_CODES, edges, jobs
-from jobboard.backends.sql.statement import Statement, for_each_of, in_list, p, parameters
+from jobboard.backends.sql.statement import Statement, for_each_of, in_list, is_selective, p, parameters
 
 _mine = edges.c.board == p("board")
-_of_parent = _mine & (edges.c.parent == p("parent"))
+_is_parent = edges.c.parent == p("parent")
+_of_parent = _mine & _is_parent
 _is_graph = edges.c.parent.like(parent_of_graph("%"))
 
 
@@ -23,6 +24,20 @@ def _by_parent(wanted: Any) -> Any:
 
 def _by_child(wanted: Any) -> Any:
     return wanted.with_hint(edges, "FORCE INDEX (jobboard_parents)", "mysql")
+
+
+# The index of children has all columns of the primary key too. Without statistics, or with those of few edges,
+# PostgreSQL takes the two for the same: so what is found by its parent asks for pairs, and what is found by its child
+# for an order, that only one of them has.
+_pair = tuple_(edges.c.parent, edges.c.child)
+
+
+def _pair_of(parent: Any, child: str) -> Any:
+    return tuple_(parent, p(child))
+
+
+def _pairs_between(parent: Any, first: str, last: str) -> Any:
+    return (_pair >= _pair_of(parent, first)) & (_pair <= _pair_of(parent, last))
 
 
 ADD = Statement(
@@ -62,44 +77,48 @@ SET_TIES = Statement(update(jobs).where(row).values(parameters("ties")))
 
 # -- children ----------------------------------------------------------------------------------------------------------
 
+_next_children = (
+    select(edges.c.parent, edges.c.child)
+    .where(_mine, edges.c.outcome != p("outcome"))
+    .order_by(edges.c.child)
+    .limit(p("limit"))
+)
+_behind = edges.c.child > p("last_child")
 #: The next children of a parent whose edges do not say yet how it stands.
 NEXT_CHILDREN = Statement(
-    _by_parent(
-        select(edges.c.parent, edges.c.child)
-        .where(_of_parent, edges.c.child > p("last_child"), edges.c.outcome != p("outcome"))
-        .order_by(edges.c.child)
-        .limit(p("limit"))
-    )
+    _by_parent(_next_children.where(_is_parent, _behind)),
+    postgresql=_next_children.where(_is_parent, _pair > _pair_of(p("parent"), "last_child")),
+    sqlite=_next_children.where(is_selective(_is_parent), _behind),
 )
-_of_children = _of_parent & in_list(edges.c.child, "children")
-RESOLVE = Statement(update(edges).where(_of_children).values(parameters("outcome", "name", "is_cut", "result")))
-DELETE = Statement(delete(edges).where(_of_children))
+#: Some children, one behind the other.
+_some = _of_parent & (edges.c.child >= p("first")) & (edges.c.child <= p("last")) & in_list(edges.c.child, "children")
+# What is joined to nothing is not looked up in an index.
+_some_pairs = _of_parent & _pairs_between(p("parent"), "first", "last") & in_list(edges.c.child.concat(""), "children")
+_resolve = update(edges).values(parameters("outcome", "name", "is_cut", "result"))
+RESOLVE = Statement(_resolve.where(_some), postgresql=_resolve.where(_some_pairs))
+DELETE = Statement(delete(edges).where(_some), postgresql=delete(edges).where(_some_pairs))
 
 
-def _example(outcome: Outcome, *which: Any) -> Any:
-    """Return a parent of a job that stands so."""
-    found = select(edges.c.parent).where(
-        _mine, edges.c.child == jobs.c.uuid, edges.c.outcome == OUTCOME_CODES[outcome], *which
-    )
-    return _by_child(found.limit(1)).correlate(jobs).scalar_subquery()
+def _last(outcome: Outcome) -> Any:
+    """Return the last parent of a job that stands so: its graph, if that does, since names of graphs come last."""
+    code = OUTCOME_CODES[outcome]
+    found = select(edges.c.parent).where(_mine, edges.c.child == jobs.c.uuid, edges.c.outcome.between(code, code))
+    last = found.order_by(edges.c.outcome.desc(), edges.c.parent.desc()).limit(1)
+    return _by_child(last).correlate(jobs).scalar_subquery()
 
 
-_standing = select(
-    jobs.c.uuid,
-    _example(Outcome.OPEN, not_(_is_graph)),
-    _example(Outcome.OPEN, _is_graph),
-    _example(Outcome.FAILED),
-    _example(Outcome.GONE, not_(_is_graph)),
-    _example(Outcome.GONE, _is_graph),
-)
-#: Of each of these jobs a parent that is open, its graph if that is open, a parent that failed, one that is gone, and
-#: its graph if that was given up.
+_standing = select(jobs.c.uuid, _last(Outcome.OPEN), _last(Outcome.FAILED), _last(Outcome.GONE))
+#: Of each of these jobs the last parent that is open, that failed, and that is gone.
 STANDING = Statement(in_these(_standing), postgresql=each_of_these(_standing))
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
+_linked = select(edges.c.parent).where(_mine)
 LINKED = Statement(
-    _by_parent(select(edges.c.parent).where(_mine, edges.c.child == p("child"), in_list(edges.c.parent, "parents")))
+    _by_parent(_linked.where(edges.c.child == p("child"), in_list(edges.c.parent, "parents"))),
+    postgresql=for_each_of(
+        "parents", _linked, lambda it: (edges.c.parent == it) & _pairs_between(it, "child", "child")
+    ),
 )
 _PAGE = [edges.c[name] for name in ("child", "parent", "outcome", "name")]
 #: The next parents of a job that stand so.
@@ -109,11 +128,11 @@ PARENTS = Statement(
         .where(
             _mine,
             edges.c.child == p("child"),
-            edges.c.outcome == p("outcome"),
+            edges.c.outcome.between(p("outcome"), p("outcome")),
             edges.c.parent > p("after"),
             not_(_is_graph),
         )
-        .order_by(edges.c.parent)
+        .order_by(edges.c.outcome, edges.c.parent)
         .limit(p("size"))
     )
 )

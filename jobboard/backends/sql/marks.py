@@ -11,7 +11,7 @@ from jobboard.backends.edge_rows import GRAPH_TTL, Outcome, parent_of_graph
 from jobboard.backends.rows import Verdict
 from jobboard.backends.sql.rows import Row
 from jobboard.backends.sql.schema import OUTCOME_CODES, edges, marks
-from jobboard.backends.sql.statement import Statement, in_list, p, parameters, put
+from jobboard.backends.sql.statement import Statement, in_list, is_selective, p, parameters, put
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.transition import Resolve
 
@@ -27,6 +27,8 @@ _mine = marks.c.board == p("board")
 _this = _mine & (marks.c.parent == p("parent"))
 _these = _mine & in_list(marks.c.parent, "parents")
 _is_due = marks.c.due_at <= p("now")
+#: ``due_at + 0`` keeps the planner off the index of what is due, which may be much more.
+_due_of_these = _these & (marks.c.due_at + 0 <= p("now"))
 _marks = select(marks.c.parent, *(marks.c[name] for name in _COLUMNS))
 _free: dict[str, Any] = {"skip_locked": True}
 
@@ -35,17 +37,16 @@ IS_ANY_DUE = exists().where(_mine, _is_due)
 NEXT_DUE_MARK = select(marks.c.due_at).where(_mine).order_by(marks.c.due_at).limit(1).scalar_subquery()
 #: Both pass over what another transaction works off.
 LOCK_DUE = Statement(_marks.where(_mine, _is_due).order_by(marks.c.due_at).limit(MAX_MARKS).with_for_update(**_free))
-LOCK_THESE = Statement(_marks.where(_these, _is_due).with_for_update(**_free))
-DUE_OF_THESE = Statement(select(marks.c.parent).where(_these, _is_due))
+LOCK_THESE = Statement(_marks.where(_due_of_these).with_for_update(**_free))
+DUE_OF_THESE = Statement(select(marks.c.parent).where(_due_of_these))
 MOVE_ON = Statement(update(marks).where(_this).values(parameters("last_child", "due_at")))
 FORGET = Statement(delete(marks).where(_these))
 _of_graph = select(marks.c.outcome, marks.c.due_at, marks.c.last_child).where(_this)
 _LOCK = Statement(_of_graph.with_for_update())
 _READ = Statement(_of_graph)
 _DUE_NOW = Statement(update(marks).where(_this, marks.c.outcome == OUTCOME_CODES[Outcome.GONE]).values(due_at=p("now")))
-_FIRST_OUTCOME = Statement(
-    select(edges.c.outcome).where(edges.c.board == p("board"), edges.c.parent == p("parent")).limit(1)
-)
+_first_outcome = select(edges.c.outcome).where(edges.c.board == p("board"), edges.c.parent == p("parent")).limit(1)
+_FIRST_OUTCOME = Statement(_first_outcome, sqlite=_first_outcome.where(is_selective(edges.c.parent == p("parent"))))
 
 
 def write(transaction: Transaction, ends: Iterable[Resolve]) -> None:

@@ -91,8 +91,8 @@ def standing_of(transaction: Transaction, jobs: Iterable[JobRow]) -> dict[str, E
     """Return how the parents of each of these jobs stand, by their uuids."""
     rows = transaction.rows(edge_statements.STANDING, uuids=transaction.list_of(job.uuid for job in jobs))
     return {
-        uuid: Ended(graph or open, failed, gone, dropped is not None)
-        for uuid, open, graph, failed, gone, dropped in rows
+        uuid: Ended(open, failed, gone, is_dropped=gone is not None and is_graph(gone))
+        for uuid, open, failed, gone in rows
     }
 
 

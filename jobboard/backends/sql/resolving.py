@@ -108,7 +108,11 @@ def _waits(job: StoredJob | None) -> bool:
 
 
 def _write_edges(transaction: Transaction, told: dict[_Mark, list[str]]) -> None:
-    some = [(mark, {"parent": mark.parent, "children": transaction.list_of(its)}) for mark, its in told.items() if its]
+    some = [
+        (mark, {"parent": mark.parent, "first": its[0], "last": its[-1], "children": transaction.list_of(its)})
+        for mark, its in told.items()
+        if its
+    ]
     never = OUTCOME_CODES[Outcome.NEVER]
     transaction.run_many(edge_statements.DELETE, [row for mark, row in some if mark.outcome == never])
     rows = [

@@ -105,6 +105,14 @@ def in_list(column: Any, name: str) -> Any:
     )
 
 
+def is_selective(condition: Any) -> Any:
+    """Return a condition of which SQLite's planner is to think that few rows fulfil it.
+
+    Without statistics it takes another index, by a column that all rows share, if that has all columns which are read.
+    """
+    return func.unlikely(condition)
+
+
 def each_of(name: str) -> Any:
     """Return PostgreSQL's table of a list of texts: each once, in order, as ``value``."""
     value = func.unnest(cast(p(name), ARRAY(Text))).column_valued("listed").collate("C").label("value")
