@@ -18,13 +18,14 @@ _HERE = Path(__file__).parent
 
 def main(words: list[str] | None = None) -> None:
     given = _parser().parse_args(words)
-    peers: list[Peer] = importlib.import_module(f"benchmarks.peers.on_{given.store}").PEERS
+    package = importlib.import_module(f"benchmarks.peers.on_{given.store}")
+    peers: list[Peer] = package.PEERS
     unknown = set(given.only or ()) - {peer.name for peer in peers}
     if unknown:
         there_are = ", ".join(peer.name for peer in peers)
         raise SystemExit(f"no such peer: {', '.join(sorted(unknown))}; there are {there_are}")
     check_chart(given.chart)
-    store = STORES[given.store]
+    store = STORES[getattr(package, "STORE", given.store)]
     print(f"# Python {platform.python_version()}, {platform.platform()}")
     if store.version is not None:
         print(f"# {store.version()}")
