@@ -25,7 +25,7 @@ MAX_COUNT = 2**53 - 1
 _FIRST_MOMENT, _LAST_MOMENT = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _FIRST, _LAST = _FIRST_MOMENT.timestamp(), datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
-_48_BITS = (1 << 48) - 1
+_60_BITS = (1 << 60) - 1
 
 #: The longest reason or error, in bytes of UTF-8.
 MAX_REASON = 400_000
@@ -61,15 +61,25 @@ def check_uuid(value: object) -> str:
         raise ValueError(f"not a uuid: {shown!r}; one looks like 01234567-89ab-7cde-8f01-23456789abcd") from None
 
 
-def new_uuid() -> str:
-    """Return the text of a new UUID of version 7: the milliseconds since 1970, and 74 random bits.
+def clock_digits() -> str:
+    """Return what uuids begin with: 12 digits of milliseconds since 1970, and 3 of 4,096ths of the last one.
 
-    Jobs that are posted together, and are then claimed together, so stand together in a store's index of uuids. That
-    is all the clock is for: if it steps or stands still, uuids are no less unique.
+    Uuids that a process makes one after another so stand in this order. That is all the clock is for: if it steps or
+    stands still, uuids are no less unique.
     """
-    random = os.urandom(10)
-    digits, since = random.hex(), f"{time.time_ns() // 1_000_000 & _48_BITS:012x}"
-    return f"{since[:8]}-{since[8:]}-7{digits[:3]}-{'89ab'[random[-1] & 3]}{digits[3:6]}-{digits[6:18]}"
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    return f"{(milliseconds << 12 | (rest << 12) // 1_000_000) & _60_BITS:015x}"
+
+
+def new_uuid() -> str:
+    """Return the text of a new UUID of version 7: the moment, to a quarter of a microsecond, and 62 random bits.
+
+    Jobs that are posted together, and are then claimed together, so stand together in a store's index of uuids, and
+    children of one parent start in the order in which they were posted.
+    """
+    since, bits = clock_digits(), os.urandom(8)
+    digits = bits.hex()
+    return f"{since[:8]}-{since[8:12]}-7{since[12:]}-{'89ab'[bits[-1] & 3]}{digits[:3]}-{digits[3:15]}"
 
 
 def check_number(what: str, value: object, kind: str = "number") -> float:
