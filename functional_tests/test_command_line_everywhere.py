@@ -21,6 +21,7 @@ from servers.redis_servers import RedisCluster, RedisSentinel
 
 from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, NotFound, Posting, Schedule, fetch
 from jobboard.cli.app import run as jobboard
+from jobboard.operate.overview import overview
 from jobboard.operate.status import status
 from jobboard.testing import eventually
 
@@ -194,6 +195,25 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
     assert 0 <= view["names"]["resize"]["next_waits"] < 60
     assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError", 1, 1)
+
+
+def test_the_status_finds_who_went_away_and_who_has_all_slots(run: Callable[..., str], board: JobBoard) -> None:
+    def found() -> set[tuple[str, str]]:
+        told = json.loads(run("--json", "status", "--max-wait", "0s", status=1))
+        return {(each["kind"], each["about"]) for each in told["findings"]}
+
+    board.post_many([Posting("hog")] * 3)
+    assert len(board.claim_next("dead", limit=2, expiry=600)) == 2
+    board.post("mail")
+    slots = {"names": ["hog", "mail"], "concurrency": 2, "running": 2, "running_names": {"hog": 2}}
+    board.register_entity(Entity("conductor", "alive", slots, 600))
+    board.register_entity(Entity("conductor", "dead", {"names": ["hog"], "uptime": 5}, ttl=0.001))
+    eventually(lambda: found() >= {("conductor_gone", "dead"), ("one_name", "hog")}, within=30)
+    run("release", "--owner", "dead", "--yes")
+    eventually(lambda: [one.held for one in overview(board).gone] == [0], within=30)
+    slots["running_names"] = {"hog": 1, "mail": 1}
+    board.register_entity(Entity("conductor", "alive", slots | {"uptime": 0}, 600))
+    eventually(lambda: not {kind for kind, _ in found()} & {"conductor_gone", "one_name"}, within=30)
 
 
 def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:

@@ -11,7 +11,7 @@ from harnesses.nights import Start, conductor
 from harnesses.operator import Operator
 from servers.redis_servers import RedisServer
 
-from jobboard import Every, Job, JobBoard, JobState, Schedule, fetch
+from jobboard import Entity, Every, Job, JobBoard, JobState, Schedule, fetch
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
@@ -107,6 +107,61 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
     operator.run("jobboard run-now --job-name invoice --yes")
     assert all(job.wait(60) for job in [*invoices, waiting])
     assert all(map(is_complete, [*invoices, waiting]))
+    eventually_well(operator, board)
+    assert operator.left == []
+
+
+def test_a_conductor_went_away(start: Start, board: JobBoard, uri: str) -> None:
+    operator = Operator("A conductor went away", uri)
+    hung = [board.post("resize", details={"hang": True}) for _ in range(3)]
+    process = conductor(start, board, uri, "broken", "--expiry", "600", "--concurrency", "3")
+    eventually(lambda: all(job.state is JobState.CLAIMED for job in hung), within=60)
+    process.kill()
+    process.communicate(timeout=60)
+    (who,) = board.entities()
+    # It would count as alive for 40 s.
+    board.register_entity(Entity(who.kind, who.name, who.metadata, ttl=0.001))
+
+    eventually(lambda: not board.entities()[0].alive)
+    told = operator.run("jobboard status", status=1)
+    assert f"{who.name} was last heard of " in told
+    assert f"It holds 3 jobs; give them back with: jobboard release --owner {who.name}" in told
+    assert f":{process.pid}:" in operator.run("jobboard entities")
+    assert f"{who.name}\t3\tresize" in operator.run("jobboard owners")
+    released = next(command for command in operator.left if "release" in command)
+    assert "3 jobs named 'resize' released" in operator.run(released, {"worker@host-7": who.name})
+    verdict, told = operator.look_again("jobboard status --max-wait 0s")
+    assert (verdict, "Jobs that it ran wait ('resize'), and no conductor has begun in its place" in told) == (1, True)
+    operator.left.remove("jobboard conductor mywork:handlers")
+    conductor(start, board, uri, "mended")
+    assert all(job.wait(60) for job in hung)
+    eventually_well(operator, board)
+    assert operator.left == []
+
+
+def test_one_kind_has_all_slots(start: Start, board: JobBoard, uri: str) -> None:
+    operator = Operator("One kind has all slots", uri)
+    hung = [board.post("resize", details={"hang": True}) for _ in range(3)]
+    process = conductor(start, board, uri, "broken", "--concurrency", "2", "--drain", "0")
+    eventually(lambda: sum(job.state is JobState.CLAIMED for job in hung) == 2, within=60)
+    waiting = board.post("invoice")
+
+    looks = "jobboard status --max-wait 5m"
+    operator.left.remove(looks)
+    short = looks.replace("5m", "0.5s")  # five minutes are long for a test
+    kinds = {"one_name"}
+    eventually(lambda: kinds <= {each["kind"] for each in status(board, Limits(wait=0.5))["findings"]}, within=60)
+    told = operator.look_again(short)[1]
+    assert "Jobs named 'resize' have all 2 slots of 1 conductor, while 1 job named 'invoice' waits" in told
+    this = {"3f2a": waiting.uuid[-8:]}
+    operator.run("jobboard why 3f2a", this)
+    assert operator.run("jobboard ls --state claimed --job-name resize").count("CLAIMED") == 2
+    operator.run("jobboard limits set --job-name resize --running 1")
+    process.terminate()
+    process.communicate(timeout=60)
+    conductor(start, board, uri, "mended", "--concurrency", "2")
+    assert all(job.wait(60) for job in [waiting, *hung])
+    operator.run("jobboard limits remove --job-name resize")
     eventually_well(operator, board)
     assert operator.left == []
 

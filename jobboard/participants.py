@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_text
+
+#: What tells of more seconds is damaged.
+_MAX_UPTIME = 10 * 365 * 86_400
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -80,6 +84,28 @@ def _run_of(reported: dict[str, object]) -> Run | None:
         case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds}:
             return Run(uuid, name, float(seconds))
     return None
+
+
+def running_names(entity: Entity) -> dict[str, int] | None:
+    """Return how many jobs of each name a conductor runs; None if it does not tell all, as an older one does not."""
+    told = entity.metadata.get("running_names")
+    names = told if isinstance(told, dict) else Counter(run.name for run in runs_of(entity))
+    found = {name: number for name, number in names.items() if isinstance(name, str) and isinstance(number, int)}
+    return found if sum(found.values()) >= number_of(entity, "running") else None
+
+
+def is_full(entity: Entity) -> bool:
+    """Whether a conductor has no free slot; of stuck slots those count that nothing replaces."""
+    lost = max(0, number_of(entity, "stuck") - number_of(entity, "max_stuck"))
+    return number_of(entity, "running") + lost >= (number_of(entity, "concurrency") or 1)
+
+
+def began_at(entity: Entity) -> datetime | None:
+    """Return when it began, alive or gone; None if it did not tell."""
+    uptime = entity.metadata.get("uptime")
+    if entity.last_seen is None or not isinstance(uptime, int) or not 0 <= uptime < _MAX_UPTIME:
+        return None
+    return entity.last_seen - timedelta(seconds=uptime)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,24 @@ def test_what_mends_a_finding_is_a_button_or_else_a_command(board: JobBoard, sam
     assert (parent.state, child.state) == (JobState.UNCLAIMED, JobState.BLOCKED)
 
 
+def test_who_went_away_and_who_has_all_slots_lead_to_their_pages(
+    board: JobBoard, sampler: Sampler, console: Asking
+) -> None:
+    sampler._limits = Limits(wait=0)
+    board.post_many([Posting("hog")] * 3)
+    board.claim_next("dead", limit=2, expiry=600)
+    slots = {"names": ["hog", "mail"], "concurrency": 2, "running": 2, "running_names": {"hog": 2}}
+    board.register_entity(Entity("conductor", "alive", slots, 600))
+    board.register_entity(Entity("conductor", "dead", {"names": ["hog"]}, 0.001))
+    board.post("mail")
+    eventually(lambda: not all(entity.alive for entity in board.entities()))
+    page = console.get("/b/shop/")
+    assert "It holds 2 jobs; give them back with: jobboard release --owner dead" in text_of(page)
+    assert "Jobs named 'hog' have all 2 slots of 1 conductor, while 1 job named 'mail' waits" in text_of(page)
+    for where in ("conductors?q=dead", "names?q=hog"):
+        assert any(link.endswith(f"/b/shop/{where}") for link in links_of(page)), where
+
+
 def test_each_command_that_mends_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(mending.COMMANDS) <= set(mending.PAGES)
     for command in mending.COMMANDS.values():

@@ -71,7 +71,7 @@ def test_jobs_that_nobody_claims(board: JobBoard) -> None:
     conductor(board, "a", ttl=0.001, longest=[{"uuid": "7", "name": "a", "seconds": 60}])
     eventually(lambda: not board.entities()[0].alive)
     assert status(board)["conductors"]["longest"] is None
-    assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    assert found(board, NONE) == [("BAD", "no_conductor", "a"), ("ATTENTION", "conductor_gone", "worker")]
     board.pause("a")
     assert found(board, NONE) == [("ATTENTION", "name_paused", "a")]
 
@@ -123,6 +123,8 @@ def test_what_conductors_tell_may_be_anything(board: JobBoard) -> None:
         {"names": 3},
         {"names": [["a"]], "stuck": "x", "stuck_names": 1, "longest": 3},
         {"stuck": None, "refused": {}, "longest": [1, {"uuid": 2}]},
+        {"running_names": {"b": "x", "a": None}, "running": 2, "uptime": "x"},
+        {"names": ["b"], "running_names": [], "running": 1, "concurrency": 1, "uptime": -1},
     ):
         board.register_entity(Entity("conductor", "worker", dict(told)))
         assert found(board) == [("ATTENTION", "no_conductor", "a")]

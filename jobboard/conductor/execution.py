@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -28,8 +29,8 @@ from jobboard.record import Undecodable
 if TYPE_CHECKING:
     from jobboard.conductor.batches import Batch
 
-#: How many of the longest runs a conductor tells operators.
-_MAX_TOLD = 5
+#: How many of the longest runs a conductor tells operators, and of how many names how many run.
+_MAX_TOLD, _MAX_NAMES = 5, 20
 
 _current: ContextVar[Execution | None] = ContextVar("jobboard_execution", default=None)
 
@@ -243,3 +244,14 @@ def longest_of(executions: Iterable[Execution]) -> list[dict[str, Any]]:
     )
     now = time.monotonic()
     return [{"uuid": job.uuid, "name": job.name, "seconds": round(now - at, 1)} for at, job in running[:_MAX_TOLD]]
+
+
+def running_names_of(executions: Iterable[Execution]) -> dict[str, int]:
+    """Return how many handlers of each name run, of the names of which most do."""
+    return dict(
+        Counter(
+            execution.snapshot.name
+            for execution in executions
+            if execution.began_at is not None and execution.outcome is None
+        ).most_common(_MAX_NAMES)
+    )

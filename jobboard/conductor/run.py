@@ -17,7 +17,7 @@ from jobboard.conductor.batches import Batches
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
-from jobboard.conductor.execution import Execution, longest_of
+from jobboard.conductor.execution import Execution, longest_of, running_names_of
 from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
@@ -135,12 +135,14 @@ class ConductorRun:
         }
 
     def _metadata(self) -> dict[str, Any]:
+        held = self._renewer.held()
         return {
             **self._process.facts(),
             **self._options.metadata(),
             "names": sorted(self._all_names),
             "quiet": self._quiet,
-            "longest": longest_of(self._renewer.held()),
+            "longest": longest_of(held),
+            "running_names": running_names_of(held),
             **self.health(),
         }
 

@@ -33,7 +33,7 @@ MAX_BLOCKED = 500
 
 
 class BoardGauges:
-    """A collector for ``prometheus_client``; costs 30 requests a board at most, see :func:`overview`.
+    """A collector for ``prometheus_client``; costs 31 requests a board at most, see :func:`overview`.
 
     While jobs are blocked, the lanes cost 3 more, and one request reads the first :data:`MAX_BLOCKED` of these jobs.
     For jobs of the trash that have children it may be 10 more then.

@@ -14,6 +14,7 @@ from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit
+from jobboard.operate.conductors import GoneConductor, gone_conductors
 from jobboard.operate.held_up import FailedParent, failed_parents
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.participants import Entity, claims, unhandled
@@ -99,6 +100,7 @@ class Overview:
     :ivar limits: those of the board.
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
+    :ivar gone: conductors that went away and did not stop in good order, the one that was seen last first.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     :ivar shortages: what will soon keep the store from taking changes, each with what to do.
     :ivar persistence: whether the store is set up to keep what it has acknowledged; None for one that never does.
@@ -117,6 +119,7 @@ class Overview:
     failed_parents: tuple[FailedParent, ...] = ()
     shortages: tuple[str, ...] = ()
     persistence: Persistence | None = None
+    gone: tuple[GoneConductor, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
@@ -124,9 +127,10 @@ def overview(board: JobBoard) -> Overview:
 
     Costs 6 requests, on Redis, etcd and SQLite one more, on PostgreSQL and MariaDB two more, and on Redis another one
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
-    trash, one more for more than 500 schedules, and if jobs are blocked one, and one for each lane of which none runs
-    (5 at most), and two for each job of the trash that has children (5 at most): 46 at most. Reads no job but the next
-    of each name, 100 of the trash, 20 of each such lane, and 100 children of each such job.
+    trash, one more for more than 500 schedules, one if a conductor went away while jobs are claimed, and if jobs are
+    blocked one, and one for each lane of which none runs (5 at most), and two for each job of the trash that has
+    children (5 at most): 47 at most. Reads no job but the next of each name, 100 of the trash, 100 that are claimed, 20
+    of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -155,8 +159,9 @@ def overview(board: JobBoard) -> Overview:
     persistence = client.call(client.backend.persistence) if board.capabilities.durable else None
     idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
+    gone = gone_conductors(board, entities, stats.claimed, now)
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    found = holders, limits, idle, failed, shortages, persistence
+    found = holders, limits, idle, failed, shortages, persistence, gone
     return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from jobboard.board import JobBoard
@@ -12,15 +12,12 @@ from jobboard.errors import BoardUnavailable
 from jobboard.operate.overview import Overview, overview
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
 from jobboard.operate.views import paused_view, shards
-from jobboard.participants import Entity, is_quiet, number_of, runs_of
+from jobboard.participants import Entity, began_at, is_quiet, number_of, runs_of
 from jobboard.validation import moment
-
-#: What tells of more seconds is damaged.
-_MAX_UPTIME = 10 * 365 * 86_400
 
 
 def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 46 requests at most.
+    """Look at a board, connected or not, and judge it; 47 requests at most.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
         can't be reached only the finding that says so, and ``shards``, the numbers of those that answer, of a board
@@ -93,12 +90,7 @@ def _longest(entities: Sequence[Entity]) -> dict[str, Any] | None:
 
 def _started(entities: Sequence[Entity]) -> list[datetime]:
     """Return when each of them began, as far as they told; also of those that are gone, the newest last."""
-    uptimes = [(entity.last_seen, entity.metadata.get("uptime")) for entity in entities]
-    return sorted(
-        seen - timedelta(seconds=uptime)
-        for seen, uptime in uptimes
-        if seen is not None and isinstance(uptime, int) and 0 <= uptime < _MAX_UPTIME
-    )
+    return sorted(began for entity in entities if (began := began_at(entity)) is not None)
 
 
 def _quiet(entities: Sequence[Entity]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.findings import Holder, Persistence
+from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.views import paused_sentences
@@ -16,6 +17,8 @@ from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_o
 from jobboard.schedules.progress import HISTORY_LENGTH
 from jobboard.text import in_one_line
 
+#: How many conductors that went away are told, and how many names of what waits for one.
+MAX_GONE, MAX_NAMED = 5, 3
 #: From how many fires on that a schedule has skipped one after the other it is told.
 MANY_SKIPPED = 3
 
@@ -49,7 +52,8 @@ class Limits:
 
     :ivar wait: how long the next job of a name may wait.
     :ivar run: how long a handler may run.
-    :ivar unhandled: how long jobs may wait without a conductor that claims them, such as during a restart.
+    :ivar unhandled: how long jobs may wait without a conductor that claims them, such as during a restart. If ``wait``
+        is not shorter, also while a conductor that went away is not replaced, or while another name has all slots.
     :ivar overdue: a schedule may be so late.
     :ivar held_back: how long a transaction may keep the store from deleting old rows.
     """
@@ -65,9 +69,9 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``,
-    ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``,
-    ``trash``, ``held_back``, ``short``, ``not_durable``.
+    ``runs_long``, ``conductor_gone``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
+    ``lane_paused``, ``lane_idle``, ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``,
+    ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``, ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -76,6 +80,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
         *_of_failed_parents(overview),
         *_of_names(overview, known),
         *_of_conductors(overview, known),
+        *_of_gone(overview, known),
+        *_of_filled_slots(overview, known),
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     found += [Finding(Verdict.ATTENTION, "short", None, f"{_begun(text)}.") for text in overview.shortages]
@@ -172,6 +178,59 @@ def _of_conductors(overview: Overview, limits: Limits) -> Iterator[Finding]:
             runs = ", ".join(f"{run.name!r} for {duration(run.seconds)} (job {run.uuid})" for run in long)
             text = f"{entity.name} runs {runs}. Does it hang?"
             yield Finding(Verdict.ATTENTION, "runs_long", entity.name, text)
+
+
+def _waiting_names(overview: Overview, limits: Limits) -> list[NameOverview]:
+    """Return the names whose next job waits for longer than a restart takes, and nothing but conductors holds it."""
+    return [
+        name
+        for name in overview.names
+        if (name.next_waits or 0.0) > min(limits.unhandled, limits.wait)
+        and name.numbers.unclaimed
+        and not (name.paused or _full(name))
+    ]
+
+
+def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
+    waiting = {name.name for name in _waiting_names(overview, limits)}
+    missed = {one: sorted(one.names & waiting) if not one.is_replaced else [] for one in overview.gone}
+    told = [one for one in overview.gone if one.held or missed[one]]
+    for one in sorted(told, key=lambda one: not one.held)[:MAX_GONE]:
+        yield Finding(Verdict.ATTENTION, "conductor_gone", one.name, _gone(one, missed[one]))
+
+
+def _gone(one: GoneConductor, missed: Sequence[str]) -> str:
+    parts = [f"{one.name} was last heard of {duration(one.silent)} ago, and did not stop in good order."]
+    if missed:
+        parts.append(f"Jobs that it ran wait ({_first(missed)}), and no conductor has begun in its place: start one.")
+    if one.held:
+        release = f"jobboard release --owner {shlex.quote(one.name)}"
+        return f"{' '.join(parts)} It holds {one.held} job{'s' * (one.held != 1)}; give them back with: {release}"
+    return f"{' '.join(parts)} See: jobboard entities"
+
+
+def _of_filled_slots(overview: Overview, limits: Limits) -> Iterator[Finding]:
+    waiting = {name.name: name for name in _waiting_names(overview, limits)}
+    for one in filled_slots(overview.entities, waiting):
+        yield Finding(Verdict.ATTENTION, "one_name", one.name, _filled(one, [waiting[name] for name in one.waiting]))
+
+
+def _filled(one: FilledSlots, waiting: Sequence[NameOverview]) -> str:
+    conductors = f"{one.conductors} conductor{'s' * (one.conductors != 1)}"
+    longest = max(waiting, key=lambda name: name.next_waits or 0.0)
+    others = f", and jobs of {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    name = shlex.quote(one.name)
+    return (
+        f"Jobs named {one.name!r} have all {one.slots} slots of {conductors}, while {_waiting(longest)}{others}. See "
+        f"them with: jobboard ls --state claimed --job-name {name}. Keep slots for others with: "
+        f"jobboard limits set --job-name {name} --running {max(1, one.slots // 2)}"
+    )
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = [f"and {len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    return ", ".join([*map(repr, names[:MAX_NAMED]), *more])
 
 
 def _unhealthy(entity: Entity, slots: str) -> str:

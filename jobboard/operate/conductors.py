@@ -1,0 +1,114 @@
+"""Conductors that keep work from being done: those that went away, and those whose slots one name has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobboard.board import JobBoard, client_of
+from jobboard.participants import Entity, began_at, claims, is_full, names_of, number_of, running_names
+from jobboard.states import JobState
+from jobboard.validation import moment
+
+#: Of how many claimed jobs the owners are counted: one request.
+MAX_CLAIMED_READ = 100
+
+
+@dataclass(frozen=True, slots=True)
+class GoneConductor:
+    """A conductor that went away and did not stop in good order; those that stop are registered no more.
+
+    :ivar silent: for how many seconds it has not been heard of.
+    :ivar held: how many jobs it holds still, of the first :data:`MAX_CLAIMED_READ` that are claimed.
+    :ivar names: what it had handlers for.
+    :ivar is_replaced: whether another one with these handlers began since, and stands in for no other.
+    """
+
+    name: str
+    silent: float
+    held: int
+    names: frozenset[str]
+    is_replaced: bool
+
+
+def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, now: float) -> tuple[GoneConductor, ...]:
+    """Return the conductors that went away within a day, the one that was seen last first.
+
+    One request if there are any, and jobs are claimed.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    conductors = [entity for entity in entities if entity.kind == "conductor"]
+    seen = [(entity, entity.last_seen) for entity in conductors if not entity.alive and entity.last_seen is not None]
+    if not seen:
+        return ()
+    client, held = client_of(board), Counter[str | None]()
+    if claimed:
+        rows = client.call(client.backend.jobs.page, {JobState.CLAIMED}, None, None, MAX_CLAIMED_READ).rows
+        held.update(row.owner for row in rows)
+    seen.sort(key=lambda one: (one[1], one[0].name), reverse=True)
+    replaced = _replaced(seen, conductors)
+    return tuple(
+        GoneConductor(
+            entity.name,
+            max(0.0, (moment(now) - at).total_seconds()),
+            held[entity.name],
+            frozenset(names_of(entity)),
+            entity.name in replaced,
+        )
+        for entity, at in seen
+    )
+
+
+def _replaced(gone: Sequence[tuple[Entity, datetime]], conductors: Iterable[Entity]) -> set[str]:
+    """Return the names of those for which another one began; each stands in for one, also if it is gone by now."""
+    began = [(at, entity.name, names_of(entity)) for entity in conductors if (at := began_at(entity)) is not None]
+    later = sorted(began, key=lambda one: one[:2])
+    replaced = set()
+    for entity, seen in gone:
+        fitting = (one for one in later if one[0] >= seen and one[1] != entity.name and names_of(entity) <= one[2])
+        if (successor := next(fitting, None)) is not None:
+            later.remove(successor)
+            replaced.add(entity.name)
+    return replaced
+
+
+@dataclass(frozen=True, slots=True)
+class FilledSlots:
+    """A name that has all slots of the conductors that claim other names, too.
+
+    :ivar slots: how many. :ivar conductors: of how many conductors. :ivar waiting: the other names.
+    """
+
+    name: str
+    slots: int
+    conductors: int
+    waiting: tuple[str, ...]
+
+
+def filled_slots(entities: Iterable[Entity], waiting: Iterable[str]) -> list[FilledSlots]:
+    """Return the names that have the slots of all conductors which claim these names; two slots or more. No request.
+
+    :param waiting: the names of jobs that wait.
+    """
+    alive = [entity for entity in entities if entity.alive and entity.kind == "conductor"]
+    full = {entity.name: running_names(entity) for entity in alive if is_full(entity)}
+    found: dict[str, tuple[set[str], list[str]]] = {}
+    for name in waiting:
+        able = [entity.name for entity in alive if claims(entity, name)]
+        # None stands for one that has a free slot, or does not tell all that it runs.
+        running = [full.get(one) for one in able]
+        if able and all(names and len(names) == 1 for names in running):
+            only = set().union(*filter(None, running))
+            if len(only) == 1 and name not in only:
+                conductors, names = found.setdefault(only.pop(), (set(), []))
+                conductors.update(able)
+                names.append(name)
+    slots = {entity.name: number_of(entity, "concurrency") or 1 for entity in alive}
+    filled = [
+        FilledSlots(name, sum(slots[one] for one in conductors), len(conductors), tuple(sorted(names)))
+        for name, (conductors, names) in found.items()
+    ]
+    return [one for one in filled if one.slots > 1]

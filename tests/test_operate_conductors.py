@@ -1,0 +1,170 @@
+"""The findings about conductors: those that went away, and those whose slots one name has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from helpers.counted_requests import count_requests
+
+from jobboard import Conductor, Entity, Handlers, JobBoard, Posting, backend
+from jobboard.operate.overview import overview
+from jobboard.operate.status import status
+from jobboard.operate.verdict import Limits
+from jobboard.testing import eventually
+
+#: Everything is too late at once.
+NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
+    with backend(request.node.name, "memory") as board:
+        yield board
+
+
+def conductor(board: JobBoard, *names: str, **told: Any) -> None:
+    board.register_entity(Entity("conductor", "worker", {"names": list(names), "concurrency": 2, **told}, 600))
+
+
+def found(board: JobBoard, limits: Limits | None = None) -> list[tuple[str, str, str | None]]:
+    return [(each["verdict"], each["kind"], each["about"]) for each in status(board, limits)["findings"]]
+
+
+def gone(board: JobBoard, name: str, *names: str, **told: Any) -> None:
+    """Register a conductor that is not heard of again."""
+    board.register_entity(Entity("conductor", name, {"names": list(names), "uptime": 60, **told}, ttl=0.001))
+    eventually(lambda: not next(entity for entity in board.entities() if entity.name == name).alive)
+
+
+def test_a_conductor_that_went_away_with_jobs_is_named_until_it_holds_none(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.post_many([Posting("a")] * 3)
+    jobs = board.claim_next("dead@host:7", limit=2, expiry=600)
+    assert found(board) == [], "nobody of that name was ever registered"
+    gone(board, "dead@host:7", "a")
+    gone(board, "idle@host:8", "a")
+    assert found(board) == [("ATTENTION", "conductor_gone", "dead@host:7")]
+    text = status(board)["findings"][0]["text"]
+    assert text.startswith("dead@host:7 was last heard of 0s ago, and did not stop in good order. It holds 2 jobs; ")
+    assert text.endswith(" with: jobboard release --owner dead@host:7")
+    for job in jobs:
+        board.release(job)
+    assert found(board) == []
+
+
+def test_a_conductor_that_went_away_is_named_while_jobs_wait_until_another_stands_in(board: JobBoard) -> None:
+    conductor(board, "a", "b", "c", uptime=3600)
+    for name in ("first", "second", "third"):
+        gone(board, name, "a", "b")
+    board.post_many([Posting("a"), Posting("c")])
+    assert [about for _, kind, about in found(board, NONE) if kind == "conductor_gone"] == ["third", "second", "first"]
+    assert not any(kind == "conductor_gone" for _, kind, _ in found(board)), "it waits no minute yet"
+    text = next(each["text"] for each in status(board, NONE)["findings"] if each["kind"] == "conductor_gone")
+    assert " Jobs that it ran wait ('a'), and no conductor has begun in its place: start one. See: " in text
+    for number, names in enumerate([["a", "b"], ["a"], ["b", "a", "d"]]):
+        board.register_entity(Entity("conductor", f"new {number}", {"names": names, "uptime": 0}, ttl=600))
+    # One of the three has no handler for b: it stands in for none.
+    assert [about for _, kind, about in found(board, NONE) if kind == "conductor_gone"] == ["first"]
+    gone(board, "newest", "a", "b", uptime=0)
+    assert [about for _, kind, about in found(board, NONE) if kind == "conductor_gone"] == ["newest"], (
+        "it did, and fell"
+    )
+    board.pause("a")
+    assert not any(kind == "conductor_gone" for _, kind, _ in found(board, NONE))
+
+
+def test_of_many_conductors_that_went_away_those_with_jobs_come_first(board: JobBoard) -> None:
+    for number in range(8):
+        gone(board, f"w{number}", "a")
+    board.post_many([Posting("a")] * 2)
+    board.claim_next("w0", expiry=600)
+    names = [about for _, kind, about in found(board, NONE) if kind == "conductor_gone"]
+    assert names == ["w0", "w7", "w6", "w5", "w4"]
+
+
+def crew(board: JobBoard, *running: dict[str, int], names: tuple[str, ...] = ("hog", "mail", "sms")) -> None:
+    for number, each in enumerate(running):
+        told = {"names": list(names), "concurrency": 2, "running": sum(each.values()), "running_names": each}
+        board.register_entity(Entity("conductor", f"w{number}", told, 600))
+
+
+def test_one_name_has_all_slots_while_jobs_of_others_wait(board: JobBoard) -> None:
+    board.post_many([Posting("hog"), Posting("mail"), Posting("sms"), Posting("mail")])
+    crew(board, {"hog": 2}, {"hog": 2}, {"hog": 2})
+    assert not any(kind == "one_name" for _, kind, _ in found(board)), "they wait no minute yet"
+    assert [(verdict, about) for verdict, kind, about in found(board, NONE) if kind == "one_name"] == [
+        ("ATTENTION", "hog")
+    ]
+    text = next(each["text"] for each in status(board, NONE)["findings"] if each["kind"] == "one_name")
+    assert text.startswith("Jobs named 'hog' have all 6 slots of 3 conductors, while ")
+    assert ", and jobs of 1 more. See them with: jobboard ls --state claimed --job-name hog. " in text
+    assert text.endswith(": jobboard limits set --job-name hog --running 3")
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        [{"hog": 2}, {"hog": 1}],
+        [{"hog": 2}, {"hog": 1, "mail": 1}],
+        [{"hog": 2}, {"sms": 2}],
+    ],
+    ids=["a free slot", "another name", "two names"],
+)
+def test_slots_that_one_name_does_not_have(board: JobBoard, running: list[dict[str, int]]) -> None:
+    board.post_many([Posting("mail"), Posting("hog")])
+    crew(board, *running)
+    assert not any(kind == "one_name" for _, kind, _ in found(board, NONE))
+
+
+def test_slots_of_one_name_that_keep_nobody_waiting(board: JobBoard) -> None:
+    board.post_many([Posting("hog"), Posting("hog"), Posting("mail")])
+    crew(board, {"hog": 2}, {"hog": 2}, names=("hog",))
+    assert not any(kind == "one_name" for _, kind, _ in found(board, NONE)), "none of these conductors claims mail"
+    crew(board, {"hog": 2}, {"hog": 2})
+    board.pause("mail")
+    assert not any(kind == "one_name" for _, kind, _ in found(board, NONE))
+    board.resume("mail")
+    assert any(kind == "one_name" for _, kind, _ in found(board, NONE))
+    board.register_entity(Entity("conductor", "older", {"names": ["mail"], "concurrency": 8, "running": 8}, 600))
+    assert not any(kind == "one_name" for _, kind, _ in found(board, NONE)), "nobody knows what it runs"
+
+
+def test_a_conductor_tells_which_names_have_its_slots(board: JobBoard) -> None:
+    handlers, let_go = Handlers(), threading.Event()
+    for name in ("hog", "mail", "sms"):
+        handlers.add(name, lambda job: bool(let_go.wait(60)))
+    conductor = Conductor("worker", board, handlers, concurrency=3, expiry=3)
+    conductor.start()
+    try:
+        board.post_many([Posting("hog"), Posting("hog"), Posting("sms")])
+
+        def told() -> Any:
+            return next(iter(board.entities())).metadata.get("running_names")
+
+        eventually(lambda: told() == {"hog": 2, "sms": 1}, within=30)
+    finally:
+        let_go.set()
+        conductor.stop()
+
+
+def test_who_holds_what_costs_one_request_if_a_conductor_went_away(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cost() -> int:
+        sent.clear()
+        overview(board)
+        return len(sent)
+
+    sent = count_requests(board, monkeypatch)
+    conductor(board, "a")
+    assert cost() == 8
+    for number in range(3):
+        gone(board, f"dead {number}", "a")
+    assert cost() == 8, "nothing is claimed"
+    board.post_many([Posting("a") for _ in range(150)])
+    board.claim_next("dead 0", limit=150, expiry=600)
+    assert cost() == 9
+    assert [one.held for one in overview(board).gone] == [0, 0, 100]
