@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from servers.redis_servers import RedisServer
 from jobboard import Entity, Every, Job, JobBoard, JobState, Schedule, fetch
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
+from jobboard.operate.why import why
 from jobboard.testing import eventually
 
 # Several Python processes start one after the other.
@@ -154,7 +156,7 @@ def test_one_kind_has_all_slots(start: Start, board: JobBoard, uri: str) -> None
     told = operator.look_again(short)[1]
     assert "Jobs named 'resize' have all 2 slots of 1 conductor, while 1 job named 'invoice' waits" in told
     this = {"3f2a": waiting.uuid[-8:]}
-    operator.run("jobboard why 3f2a", this)
+    assert "runs 2 'resize' in 2 of 2 slots" in operator.run("jobboard why 3f2a", this)
     assert operator.run("jobboard ls --state claimed --job-name resize").count("CLAIMED") == 2
     operator.run("jobboard limits set --job-name resize --running 1")
     process.terminate()
@@ -164,6 +166,20 @@ def test_one_kind_has_all_slots(start: Start, board: JobBoard, uri: str) -> None
     operator.run("jobboard limits remove --job-name resize")
     eventually_well(operator, board)
     assert operator.left == []
+
+
+def test_a_conductor_that_is_dead_to_the_world(start: Start, board: JobBoard, uri: str) -> None:
+    process = conductor(start, board, uri, "mended", "--expiry", "15")
+    process.send_signal(signal.SIGSTOP)
+    try:
+        job = board.post("resize")
+        said = eventually(lambda: {each.kind: each.text for each in why(board, job)}, within=60)
+        eventually(lambda: [each.kind for each in why(board, job)] == ["conductor_silent"], within=60)
+        assert board.entities()[0].alive, "it does not count as gone yet"
+        assert f":{process.pid}:" in said["next"]
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert job.wait(60)
 
 
 def test_nothing_fires(start: Start, board: JobBoard, uri: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, Rate, RunningJob, Schedule, backend
+from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, Rate, RunningJob, Schedule, backend, fetch
+from jobboard.cli.app import run
 from jobboard.operate.why import why
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, memory_board
 
 
 @pytest.fixture
@@ -29,8 +33,10 @@ def text(job: Job) -> str:
     return "\n".join(reason.text for reason in why(board, board.get(job.uuid)))
 
 
-def register(board: JobBoard, *names: str, running: int = 0, kind: str = "conductor", name: str = "worker") -> None:
-    board.register_entity(Entity(kind, name, {"names": list(names), "running": running, "concurrency": 2}))
+def register(
+    board: JobBoard, *names: str, running: int = 0, kind: str = "conductor", name: str = "worker", **told: Any
+) -> None:
+    board.register_entity(Entity(kind, name, {"names": list(names), "running": running, "concurrency": 2, **told}))
 
 
 def test_nothing_holds_back_the_first(board: JobBoard) -> None:
@@ -65,14 +71,55 @@ def test_no_conductor_of_that_name(board: JobBoard) -> None:
     board.register_entity(Entity("conductor", "dead", {"names": ["a"]}, ttl=0.001))
     eventually(lambda: not any(entity.alive for entity in board.entities() if entity.name == "dead"))
     assert kinds(job) == ["no_conductor"]
+    assert "dead, which had one, was last heard of 0s ago, and did not stop in good order." in text(job)
 
 
 def test_no_free_slot(board: JobBoard) -> None:
     register(board, "a", running=2)
     job = board.post("a")
     assert kinds(job) == ["no_free_slot"]
+    assert "What has the slots: worker has 2 of 2 slots taken." in text(job), "an older one does not tell more"
     register(board, "a", running=1, name="another")
     assert kinds(job) == ["next"]
+    assert "is the next for another, which had a free slot when it was last heard of, 0s ago." in text(job)
+
+
+def test_who_has_the_slots_is_named_with_what_they_run(board: JobBoard) -> None:
+    job = board.post("a")
+    names = {"a": 1, "hog": 4, "mail": 2, "sms": 1, "call": 1}
+    register(board, "a", running=9, name="w0", concurrency=9, running_names=names)
+    for number in range(1, 8):
+        register(board, "a", running=2, name=f"w{number}", running_names={"hog": 2})
+    register(board, "b", running=1, name="other", running_names={"b": 1})
+    assert kinds(job) == ["no_free_slot"]
+    said = text(job)
+    assert "; alive: 8. What has the slots: w0 runs 4 'hog', 2 'mail', 1 'a', 2 other names in 9 of 9 slots; " in said
+    assert "w1 runs 2 'hog' in 2 of 2 slots; " in said
+    assert said.endswith("w4 runs 2 'hog' in 2 of 2 slots; and 3 more. See them with: jobboard ls --state claimed")
+    assert "other runs" not in said
+
+
+def silent(board: JobBoard, *names: str, **told: Any) -> None:
+    """Register a conductor, and let it be silent for two of the four intervals after which it is gone."""
+    board.register_entity(Entity("conductor", "silent", {"names": list(names), "concurrency": 2, **told}, ttl=60))
+    clock_of(board).move(31)
+
+
+def test_a_conductor_that_is_dead_to_the_world_does_not_leave_a_job_the_next() -> None:
+    with memory_board("silent") as board:
+        job = board.post("a")
+        silent(board, "a")
+        assert next(iter(board.entities())).alive
+        assert kinds(job) == ["conductor_silent"]
+        assert "No conductor with a handler for 'a' tells that it lives: silent was last heard of 31s ago" in text(job)
+        register(board, "b", name="other")
+        assert kinds(job) == ["conductor_silent"], "that one has no handler for it"
+        register(board, "a", name="full", running=2)
+        assert kinds(job) == ["no_free_slot"]
+        assert "; alive: 1, and 1 more that tell nothing now. What has the slots: full " in text(job)
+        register(board, "a", name="free")
+        assert kinds(job) == ["next"]
+        assert "the next for free, which had a free slot" in text(job)
 
 
 def test_pauses_and_a_delay(board: JobBoard) -> None:
@@ -82,6 +129,7 @@ def test_pauses_and_a_delay(board: JobBoard) -> None:
     board.pause()
     assert kinds(job) == ["board_paused", "name_paused"]
     assert kinds(delayed) == ["board_paused", "name_paused", "delayed"]
+    assert text(delayed).endswith(f" UTC. Run it now with: jobboard run-now {delayed.uuid}")
     assert "resume 'a b'" in text(job)
     assert "(by ada since 2" in text(job)
     assert ": disk full)" in text(job)
@@ -178,6 +226,7 @@ def test_a_full_lane_names_those_that_hold_its_slots(board: JobBoard) -> None:
     assert [kinds(job) for job in (first, second)] == [["lane_full"], ["lane_full"]]
     said = text(second)
     assert "Its lane tenant:42 has 2 of 2: " in said
+    assert said.endswith(". If more may run: jobboard limits set --lane 'tenant:*' --running 3")
     assert f"job {running.uuid} (a) runs since 0s (w1)" in said
     assert f"job {claimable.uuid} (b) can be claimed since 0s and no conductor runs its name" in said
     register(board, "b", name="another")
@@ -196,9 +245,26 @@ def test_a_paused_lane_a_rate_and_a_full_name(board: JobBoard) -> None:
     board.resume(lane="tenant:*")
     board.limits.set(lane="slow", rate=Rate(1, 1000))
     board.claim(board.post("a", lane="slow"), "w1")
-    assert kinds(board.post("a", lane="slow")) == ["lane_rate"]
+    late = board.post("a", lane="slow")
+    assert kinds(late) == ["lane_rate"]
+    assert text(late).endswith(" See the rates with: jobboard limits")
     board.limits.set(name="a", running=1)
     assert kinds(job) == ["name_full"]
-    assert "1 of 1 claims" in text(job)
+    assert "1 of 1 claims. See them with: jobboard ls --state claimed --job-name a. If more may run: " in text(job)
+    assert text(job).endswith(": jobboard limits set --job-name a --running 2")
     board.limits.set(name="a", running=2)
     assert kinds(job) == ["next"]
+
+
+def test_the_command_that_lets_more_of_a_full_lane_run_changes_nothing_else(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/jobs.db"
+    with fetch("why", uri) as board:
+        register(board, "a")
+        limit = board.limits.set(lane="my orders", running=1, rate=Rate(30, 60, burst=5), order="strict")
+        jobs = [board.post("a", lane="my orders") for _ in range(3)]
+        board.claim(jobs[0], "w1")
+        command = shlex.split(text(jobs[1]).rpartition(": ")[2])
+        assert run(["--board", uri, "--name", "why", *command[1:]]) == 0
+        changed = board.limits.get(lane="my orders")
+        assert changed is not None
+        assert (changed.running, changed.rate, changed.order) == (2, limit.rate, "strict")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobboard.limit import LaneStats, Limit
-from jobboard.operate.limits_file import terms_of
+from jobboard.operate.limits_file import rate_text, terms_of
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -29,6 +30,15 @@ def lane_view(lane: LaneStats) -> dict[str, Any]:
         "order": None if limit is None else limit.order,
         "paused": limit is not None and limit.paused,
     }
+
+
+def command_for(limit: Limit, running: int) -> str:
+    """Return the command that lets so many run, and leaves what else the limit says."""
+    scope, which = ("--job-name", limit.name) if limit.lane is None else ("--lane", limit.lane)
+    words = ["jobboard", "limits", "set", scope, str(which), "--running", str(running)]
+    if limit.rate is not None:
+        words += ["--rate", rate_text(limit.rate), "--burst", str(limit.rate.burst)]
+    return shlex.join([*words, *(["--order", limit.order] if limit.order != "free" else [])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.job import row_of
 from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_sentences
+from jobboard.operate.why_conductors import able_of, why_unclaimed, with_free_slot
 from jobboard.operate.why_limited import name_is_full, why_blocked
 from jobboard.operate.why_waiting import why_in_time, why_waiting
-from jobboard.participants import UnsentEnd, handles, is_quiet, names_of, number_of, unsent_of
+from jobboard.participants import UnsentEnd, is_quiet, names_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
     ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``parent_failed``, ``parents``, ``cycle``, ``graph``,
     ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``,
-    ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
+    ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -59,21 +61,22 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     record, row = job.record, row_of(job)
     entities = board.entities()
-    handling = [entity for entity in entities if entity.alive and handles(entity, job.name)]
-    able = [entity for entity in handling if not is_quiet(entity)]
+    able = able_of(entities, job.name)
     reasons = _why_paused(board, job)
     if record.state is JobState.DELAYED and record.run_at is not None:
-        reasons.append(Reason("delayed", f"It is delayed until {_when(record.run_at)}."))
+        text = f"It is delayed until {_when(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
+        reasons.append(Reason("delayed", text))
     reasons += [Reason(kind, text) for kind, text in why_waiting(board, row)]
     if wait_of(row) is Wait.LANE and job.lane is not None:
         names = {name for entity in entities if entity.alive and not is_quiet(entity) for name in names_of(entity)}
         reasons += [Reason(kind, text) for kind, text in why_blocked(board, job.lane, names)]
-    reasons += _why_unhandled(able, job) if able or not handling else [_why_quiet(handling, job)]
+    now = client_of(board).call(client_of(board).backend.now)
+    reasons += [Reason(kind, text) for kind, text in why_unclaimed(entities, job, now)]
     if record.state is JobState.UNCLAIMED:
         reasons += _why_behind(board, job, able)
     reasons += _why_failed(job)
     if all(reason.kind == "failed_before" for reason in reasons):
-        reasons.append(Reason("next", "Nothing holds it back: it is the next for a conductor with a free slot."))
+        reasons.append(Reason("next", f"Nothing holds it back: it is the next for {with_free_slot(able, now)}."))
     return [*reasons, *(Reason(kind, text) for kind, text in why_in_time(row.ties, row.token))]
 
 
@@ -119,51 +122,6 @@ def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
     if (full := name_is_full(board, job.name)) is not None:
         reasons.append(Reason("name_full", full))
     return reasons
-
-
-def _why_unhandled(able: list[Entity], job: Job) -> list[Reason]:
-    if not able:
-        posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
-        return [Reason("no_conductor", f"No conductor that is alive has a handler for {job.name!r}{posts}.")]
-    reasons = []
-    is_full = all(_is_full(entity) for entity in able)
-    if is_full:
-        text = f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(able)}."
-        reasons.append(Reason("no_free_slot", text))
-    refusing = [entity for entity in able if job.name in names_of(entity, "refused")]
-    if is_full or len(refusing) == len(able):
-        reasons += _why_stuck(able, refusing, job)
-    return reasons
-
-
-def _why_quiet(handling: list[Entity], job: Job) -> Reason:
-    who = handling[0].name
-    text = f"All conductors with a handler for {job.name!r} are quiet ({len(handling)})"
-    return Reason("quiet", f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(who)}")
-
-
-def _why_stuck(able: list[Entity], refusing: list[Entity], job: Job) -> list[Reason]:
-    texts = [_stuck(entity, job) for entity in able if number_of(entity, "stuck")]
-    texts += [_fault(entity) for entity in refusing if entity.metadata.get("fault")]
-    return [Reason("stuck", text) for text in texts]
-
-
-def _is_full(entity: Entity) -> bool:
-    lost = max(0, number_of(entity, "stuck") - number_of(entity, "max_stuck"))
-    return number_of(entity, "running") + lost >= (number_of(entity, "concurrency") or 1)
-
-
-def _stuck(entity: Entity, job: Job) -> str:
-    names = ", ".join(map(repr, sorted(names_of(entity, "stuck_names"))))
-    number = number_of(entity, "stuck")
-    text = f"In {entity.name} {number} of its slots are stuck, in handlers of {names} that outlast their claims"
-    if job.name in names_of(entity, "refused"):
-        return f"{text}; it claims no more jobs named {job.name!r} until one of them returns. Start it anew."
-    return f"{text}."
-
-
-def _fault(entity: Entity) -> str:
-    return f"{entity.name} can't run anything for now: {entity.metadata['fault']}."
 
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:

@@ -13,6 +13,7 @@ from jobboard.errors import NotFound
 from jobboard.events import EventKind
 from jobboard.limit import Limit, prefix_of
 from jobboard.operate.durations import duration
+from jobboard.operate.limits import command_for
 from jobboard.operate.views import in_brackets
 from jobboard.states import JobState
 
@@ -24,17 +25,17 @@ MAX_HOLDERS = 5
 
 
 def name_is_full(board: JobBoard, name: str) -> str | None:
-    """Return a sentence if as many jobs of a name are claimed as its limit says; None if not, or if it has none."""
+    """Return sentences if as many jobs of a name are claimed as its limit says; None if not, or if it has none."""
     limit = board.limits.get(name=name)
     if limit is None or limit.running is None:
         return None
     numbers = board.stats().names.get(name)
     claimed = 0 if numbers is None else numbers.claimed
-    return f"{_full_name(name, claimed, limit.running)}." if claimed >= limit.running else None
-
-
-def _full_name(name: str, claimed: int, running: int) -> str:
-    return f"The limit of jobs named {name!r} has {claimed} of {running} claims"
+    if claimed < limit.running:
+        return None
+    text = f"The limit of jobs named {name!r} has {claimed} of {limit.running} claims."
+    see = f"jobboard ls --state claimed --job-name {shlex.quote(name)}"
+    return f"{text} See them with: {see}. If more may run: {command_for(limit, claimed + 1)}"
 
 
 def paused_lane(limit: Limit) -> str:
@@ -58,13 +59,15 @@ def why_blocked(board: JobBoard, lane: str, claimed_names: Collection[str]) -> I
     taken = detail.row.claimed + detail.row.claimable
     if limit_of_lane is not None and limit_of_lane.order == "strict":
         taken += detail.row.retrying
-    if running is not None and taken >= running:
+    if limit_of_lane is not None and running is not None and taken >= running:
         now = client.call(client.backend.now)
         texts = [_holder(board, row, now, claimed_names) for row in detail.holders]
         texts += [f"and {taken - len(texts)} more"] if taken > len(texts) > 0 else []
-        yield "lane_full", f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
+        text = f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
+        yield "lane_full", f"{text} If more may run: {command_for(limit_of_lane, taken + 1)}"
     elif detail.next_in is not None and detail.next_in > 0:
-        yield "lane_rate", f"The rate of its lane {lane} lets the next one start in {detail.next_in:.1f} s."
+        text = f"The rate of its lane {lane} lets the next one start in {detail.next_in:.1f} s."
+        yield "lane_rate", f"{text} See the rates with: jobboard limits"
     elif not paused:
         text = f"Its lane {lane} has room: it waits for its turn among {detail.row.blocked} jobs, or for the next look."
         yield "blocked", text

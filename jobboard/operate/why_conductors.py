@@ -1,0 +1,123 @@
+"""Why no conductor takes a job: none has a handler, all are silent, quiet or full, and what has their slots."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jobboard.operate.durations import duration
+from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names
+
+if TYPE_CHECKING:
+    from jobboard.job import Job
+
+#: How many conductors are named, and how many of the names that each of them runs.
+MAX_CONDUCTORS, MAX_NAMES = 5, 3
+
+
+def able_of(entities: Sequence[Entity], name: str) -> list[Entity]:
+    """Return the conductors that count as alive, have a handler for this name, and were not told to be quiet."""
+    return [entity for entity in entities if entity.alive and handles(entity, name) and not is_quiet(entity)]
+
+
+def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[tuple[str, str]]:
+    """Yield why no conductor takes a job of this name now: a kind, and a sentence; nothing if one can. No request.
+
+    Kinds: ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``.
+
+    :param now: the moment by the store's clock, in seconds of the epoch.
+    """
+    able = able_of(entities, job.name)
+    if not able:
+        yield _why_unhandled(entities, job, now)
+        return
+    heard = [entity for entity in able if not _is_silent(entity, now)]
+    if not heard:
+        yield "conductor_silent", _silent(able, job, now)
+        return
+    is_taken = all(map(is_full, heard))
+    if is_taken:
+        yield "no_free_slot", _taken(able, heard, job)
+    refusing = [entity for entity in heard if job.name in names_of(entity, "refused")]
+    if is_taken or len(refusing) == len(heard):
+        yield from (("stuck", _stuck(entity, job)) for entity in heard if number_of(entity, "stuck"))
+        yield from (("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault"))
+
+
+def with_free_slot(able: Sequence[Entity], now: float) -> str:
+    """Say which conductor has a free slot, as far as it was heard of."""
+    free = [entity for entity in able if not is_full(entity) and not _is_silent(entity, now)]
+    if not free:
+        return "a conductor with a free slot"
+    last = min(free, key=lambda entity: _silence(entity, now))
+    return f"{last.name}, which had a free slot when it was last heard of, {duration(_silence(last, now))} ago"
+
+
+def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> tuple[str, str]:
+    handling = [entity for entity in entities if handles(entity, job.name)]
+    if quiet := [entity for entity in handling if entity.alive]:
+        text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})"
+        return "quiet", f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(quiet[0].name)}"
+    posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
+    text = f"No conductor that is alive has a handler for {job.name!r}{posts}."
+    if handling:
+        last = min(handling, key=lambda entity: _silence(entity, now))
+        seen = f"{last.name}, which had one, was last heard of {duration(_silence(last, now))} ago"
+        text = f"{text} {seen}, and did not stop in good order. Start one; see: jobboard entities"
+    return "no_conductor", text
+
+
+def _silence(entity: Entity, now: float) -> float:
+    """Return for how many seconds it was not heard of."""
+    return 0.0 if entity.last_seen is None else max(0.0, now - entity.last_seen.timestamp())
+
+
+def _is_silent(entity: Entity, now: float) -> bool:
+    """Whether it has missed two of the four registrations without which it counts as gone."""
+    return _silence(entity, now) > entity.ttl / 2
+
+
+def _silent(able: Sequence[Entity], job: Job, now: float) -> str:
+    last = min(able, key=lambda entity: _silence(entity, now))
+    others = f", the last of {len(able)}" if len(able) > 1 else ""
+    return (
+        f"No conductor with a handler for {job.name!r} tells that it lives: {last.name}{others} was last heard of "
+        f"{duration(_silence(last, now))} ago, which is too long. It was killed, can't reach the store, or one of its "
+        f"handlers keeps the interpreter. See what it held with: jobboard owners"
+    )
+
+
+def _taken(able: Sequence[Entity], heard: Sequence[Entity], job: Job) -> str:
+    silent = f", and {len(able) - len(heard)} more that tell nothing now" if len(able) > len(heard) else ""
+    text = (
+        f"No conductor with a handler for {job.name!r} had a free slot when last heard of; alive: {len(heard)}{silent}"
+    )
+    shown = "; ".join(map(_running, heard[:MAX_CONDUCTORS]))
+    more = f"; and {len(heard) - MAX_CONDUCTORS} more" if len(heard) > MAX_CONDUCTORS else ""
+    return f"{text}. What has the slots: {shown}{more}. See them with: jobboard ls --state claimed"
+
+
+def _running(entity: Entity) -> str:
+    """Say what a conductor runs: ``worker@host:7 runs 3 'resize', 1 'mail'``."""
+    slots = f"{number_of(entity, 'running')} of {number_of(entity, 'concurrency') or 1} slots"
+    names = running_names(entity)
+    if not names:
+        return f"{entity.name} has {slots} taken"
+    most = sorted(names.items(), key=lambda one: (-one[1], one[0]))
+    listed = [f"{number} {name!r}" for name, number in most[:MAX_NAMES]]
+    listed += [f"{len(most) - MAX_NAMES} other names"] if len(most) > MAX_NAMES else []
+    return f"{entity.name} runs {', '.join(listed)} in {slots}"
+
+
+def _stuck(entity: Entity, job: Job) -> str:
+    names = ", ".join(map(repr, sorted(names_of(entity, "stuck_names"))))
+    number = number_of(entity, "stuck")
+    text = f"In {entity.name} {number} of its slots are stuck, in handlers of {names} that outlast their claims"
+    if job.name in names_of(entity, "refused"):
+        return f"{text}; it claims no more jobs named {job.name!r} until one of them returns. Start it anew."
+    return f"{text}."
+
+
+def _fault(entity: Entity) -> str:
+    return f"{entity.name} can't run anything for now: {entity.metadata['fault']}."
