@@ -194,7 +194,7 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     view = json.loads(run("status", "--json", status=1))
     assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
     assert 0 <= view["names"]["resize"]["next_waits"] < 60
-    assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError", 1, 1)
+    assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError: #", 1, 1)
 
 
 def test_the_status_finds_who_went_away_and_who_has_all_slots(run: Callable[..., str], board: JobBoard) -> None:
@@ -232,9 +232,18 @@ def test_many_jobs_at_once(run: Callable[..., str], board: JobBoard) -> None:
     assert done("run-now", "--key", "now") == {"made_claimable": 1, "refused": []}
     assert done("reprioritize", "--key", "now", "--priority", "low") == {"reprioritized": 1, "refused": []}
     assert done("cancel", "--state", "delayed") == {"cancelled": 1, "refused": []}
-    assert 24 <= done("purge", "--all")["purged"] <= 25
+    for number in range(3):
+        for reason in (f"OSError: host 'h{number}' is gone", f"OSError: disk {number} is full"):
+            board.trash(board.post("mail"), reason=reason)
+    groups = json.loads(run("trashed", "--groups", "--job-name", "mail", "--json"))
+    kinds = [(group["reason_kind"], group["jobs"]) for group in groups]
+    assert kinds == [("OSError: disk # is full", 3), ("OSError: host # is gone", 3)]
+    assert done("restore", "--job-name", "mail", "--reason-kind", kinds[0][0]) == {"restored": 3, "refused": []}
+    assert done("cancel", "--job-name", "mail", "--state", "unclaimed")["cancelled"] == 5
+    assert len(json.loads(run("trashed", "--job-name", "mail", "--json"))) == 3
+    assert 27 <= done("purge", "--all")["purged"] <= 28
     assert held[2].state in (JobState.CLAIMED, JobState.TRASHED, JobState.UNCLAIMED)
-    assert board.job_count == 103
+    assert board.job_count == 101
 
 
 def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], board: JobBoard) -> None:

@@ -93,6 +93,7 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
     operator.run("jobboard pause invoice")
     other = board.post("resize")
     assert other.wait(60), "other names go on"
+    assert "invoice\tLookupError: no customer #\t3\t" in operator.run("jobboard trashed --groups")
     listed = operator.run("jobboard trashed --job-name invoice --limit 10")
     assert all(job.uuid in listed for job in invoices)
     this = {"3f2a": listed.splitlines()[1].split()[0]}
@@ -105,7 +106,7 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
     first = board.get(this["3f2a"])
     assert first.wait(60)
     assert "COMPLETE" in operator.run("jobboard show 3f2a", this)
-    operator.run("jobboard restore --job-name invoice --reason 'no customer' --yes")
+    operator.run("jobboard restore --job-name invoice --reason-kind 'LookupError: no customer #' --yes")
     operator.run("jobboard run-now --job-name invoice --yes")
     assert all(job.wait(60) for job in [*invoices, waiting])
     assert all(map(is_complete, [*invoices, waiting]))

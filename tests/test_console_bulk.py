@@ -173,7 +173,8 @@ class TestTrash:
     @on_both
     def test_it_is_grouped_by_name_and_kind_of_reason(self, board: JobBoard) -> None:
         for number in range(3):
-            trash(board, board.post("mail"), f"smtplib.SMTPError: {number}")
+            trash(board, board.post("mail"), f"smtplib.SMTPError: {number} refused 'a{number}@example.org'")
+            trash(board, board.post("mail"), f"smtplib.SMTPError: {number} is too busy")
         trash(board, board.post("mail"), "host 7 is gone")
         trash(board, board.post("mail"), "host 8 is gone")
         job = board.post("resize", max_attempts=1)
@@ -181,15 +182,25 @@ class TestTrash:
         board.abandon(job, "w", reason="OSError: [Errno 28] disk full")
         page = ask_as(board, "restore").get("/b/jobs/trash")
         said = text_of(page)
-        assert "6 jobs in 3 groups" in said
-        for group in ("mail smtplib.SMTPError 3", "mail host # is gone 2", "resize OSError 1"):
+        assert "9 jobs in 4 groups" in said
+        for group in (
+            "mail smtplib.SMTPError: # refused # 3",
+            "mail smtplib.SMTPError: # is too busy 3",
+            "mail host # is gone 2",
+            "resize OSError: [Errno #] disk full 1",
+        ):
             assert group in said
         counts = {
             httpx.URL(link).params["kind"]: len(uuids_in(ask_as(board).get(link)))
             for link in links_of(page)
             if "/jobs?state" in link
         }
-        assert counts == {"smtplib.SMTPError": 3, "host # is gone": 2, "OSError": 1}
+        assert counts == {
+            "smtplib.SMTPError: # refused #": 3,
+            "smtplib.SMTPError: # is too busy": 3,
+            "host # is gone": 2,
+            "OSError: [Errno #] disk full": 1,
+        }
         assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
         assert "Restore all 3 …" in said
         assert "Purge" not in said
@@ -198,6 +209,18 @@ class TestTrash:
         row = both[both.index("smtplib") :].partition("</tr>")[0]
         assert row.index("action=restore") < row.index("Example") < row.index("action=purge")
         assert 'class="button danger" href' in row
+
+    @on_both
+    def test_restoring_a_group_restores_exactly_that_group(self, board: JobBoard) -> None:
+        refused = [trash(board, board.post("mail"), f"Refused: host '{number}' & <{number}>") for number in range(3)]
+        others = [trash(board, board.post("mail"), f"Refused: port {number} & <{number}>") for number in range(3)]
+        others.append(trash(board, board.post("sms"), "Refused: host '7' & <7>"))
+        ask = ask_as(board, "restore")
+        links = [link for link in links_of(ask.get("/b/jobs/trash")) if "action=restore" in link and "host" in link]
+        (link,) = [link for link in links if "name=mail" in link]
+        assert ask.post(link, preview(ask, link)).status_code == 200
+        assert {job.uuid for job in board.iterjobs(states={JobState.TRASHED})} == {job.uuid for job in others}
+        assert all(job.state is JobState.UNCLAIMED for job in refused)
 
     def test_of_a_large_trash_a_bounded_part_is_read(self, board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobboard.operate.trash.MAX_READ", 2)

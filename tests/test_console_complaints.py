@@ -166,10 +166,10 @@ def test_filters_stay_after_an_action(board: JobBoard) -> None:
     for _ in range(3):
         board.trash(board.post("mail"), by="me", reason="OSError: disk")
     board.trash(board.post("mail"), by="me", reason="ValueError: bad")
-    path = "/b/shop/bulk?action=restore&state=trashed&name=mail&kind=OSError"
+    path = "/b/shop/bulk?action=restore&state=trashed&name=mail&kind=OSError: disk"
     done = ask.post(path, fields_of(ask.get(path)))
     assert "3 jobs named 'mail' restored." in text_of(done)
-    wanted = {"state": "trashed", "name": "mail", "kind": "OSError"}
+    wanted = {"state": "trashed", "name": "mail", "kind": "OSError: disk"}
     assert any(wanted.items() <= dict(httpx.URL(link).params).items() for link in links_of(done) if "/jobs?" in link)
     board.register_entity(Entity("conductor", "worker@host-7"))
     quiet = ask.post("/b/shop/conductors?q=host-7", {"action": "quiet", "name": "worker@host-7"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,15 +13,20 @@ from jobboard.cli.families import may_take_children
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, pass_session
 from jobboard.errors import NotFound
+from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import Selection
+from jobboard.operate.trash import MAX_READ, grouped
 from jobboard.operate.views import paused_texts, paused_view, row_of
 from jobboard.states import LIVE, JobState
+from jobboard.validation import moment
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
+
+_GROUP_COLUMNS = ("name", "reason_kind", "jobs", "first", "last", "example")
 
 
 @command(
@@ -91,20 +98,44 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
         change_selected(session, ACTIONS["trash"], by=by, note=note, job=job, **which)
 
 
-@command("trashed", "jobboard trashed", "jobboard trashed --job-name resize --older-than 7d")
+@command(
+    "trashed",
+    "jobboard trashed",
+    "jobboard trashed --job-name resize --older-than 7d",
+    "jobboard trashed --groups",
+    "jobboard trashed --job-name resize --reason-kind 'OSError: disk # is full'",
+)
+@click.option("--groups", is_flag=True, help="Count the jobs by name and kind of reason instead, of 10,000 at most.")
 @selectors(among={JobState.TRASHED})
 @pass_session
-def trashed(session: Session, selection: Selection) -> None:
+def trashed(session: Session, selection: Selection, groups: bool) -> None:
     """List the trash."""
     jobs = selected(session, selection, session.board())
+    if groups:
+        _show_groups(session, jobs)
+        return
     rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
+
+
+def _show_groups(session: Session, jobs: Iterator[Job]) -> None:
+    groups = grouped(map(stored_row_of, islice(jobs, MAX_READ)))
+    rows = [
+        {"name": group.name, "reason_kind": group.kind, "jobs": group.jobs, "first": moment(group.first),
+         "last": moment(group.last), "example": group.example}
+        for group in groups
+    ]  # fmt: skip
+    session.output.table(_GROUP_COLUMNS, rows, empty="the trash is empty", droppable=False)
+    if next(jobs, None) is not None:
+        session.output.warn(f"these are the first {MAX_READ:,} jobs, in the order of claims; there are more")
+    session.output.hint("bring a group back with: jobboard restore --job-name NAME --reason-kind KIND")
 
 
 @command(
     "restore",
     "jobboard restore 3f2a",
     "jobboard restore --job-name resize --reason 'disk full' --yes",
+    "jobboard restore --job-name resize --reason-kind 'OSError: disk # is full'",
     "jobboard restore --all --yes",
     "jobboard restore 3f2a --with-children",
 )

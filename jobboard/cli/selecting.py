@@ -46,11 +46,12 @@ _FILTERS = options(
     click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
     click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
+    click.option("--reason-kind", "kind", metavar="TEXT", help="Only jobs of one group of: trashed --groups."),
     click.option("--schedule", metavar="ID", help="Only jobs that this schedule posted."),
 )
 _FIELDS = (
     "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "reason", "schedule",
-    "lane", "limit", "scan",
+    "kind", "lane", "limit", "scan",
 )  # fmt: skip
 
 

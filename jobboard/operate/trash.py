@@ -19,16 +19,34 @@ if TYPE_CHECKING:
 _ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*(?=: |$)")
 #: What lifecycle writes before the reason of the last attempt.
 _USED_UP = re.compile(r"all \d+ attempts are used up; the last: ")
-_MAX_KIND = 100
+#: What differs between reasons of one kind. No part of it goes back over what it has passed: reasons may be long.
+_VARIABLE = re.compile(
+    r"""
+      \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b  # a uuid
+    | (?<!\w)[bru]?'[^']*'(?!\w) | (?<!\w)[bru]?"[^"]*"(?!\w)           # a quoted text; no apostrophe in a word
+    | \b0x[0-9a-f]+\b | \b(?=[a-f]*[0-9])[0-9a-f]{6,}\b               # hexadecimal, of some length or with 0x
+    | \d+(?:[.,:]\d+)*                                                # a number, a version, an address, a time
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+#: How much of a reason's first line is read, and how long a kind is.
+_MAX_LINE, _MAX_KIND = 4_000, 200
 
 
 def kind_of_reason(reason: str | None) -> str:
-    """Return what a reason has in common with others: the class of its error, or its first line without numbers."""
-    line = _USED_UP.sub("", (reason or "").strip().partition("\n")[0])
+    """Return what a reason has in common with others: the class of its error, and its message without what varies.
+
+    Of the first line, in which each number, uuid, hexadecimal number and quoted text is a ``#``; up to 200 characters.
+    Equal reasons are of one kind on every host and in every version of Python.
+    """
+    line = _USED_UP.sub("", (reason or "").strip()[:_MAX_LINE].partition("\n")[0])
     if not line:
         return "no reason"
     match = _ERROR_CLASS.match(line)
-    return match.group() if match else re.sub(r"\d+", "#", line)[:_MAX_KIND]
+    begin = match.end() if match else 0
+    kind = (line[:begin] + _VARIABLE.sub("#", line[begin:]))[:_MAX_KIND].strip()
+    # Tables escape what does not print, and a kind is copied from there.
+    return kind if kind.isprintable() else "".join(one if one.isprintable() else "#" for one in kind)
 
 
 #: How many jobs are read: 20 requests.
@@ -71,7 +89,7 @@ def trash_groups(board: JobBoard, name: str | None = None) -> TrashGroups:
 
 
 def grouped(rows: Iterable[JobRow]) -> list[TrashGroup]:
-    """Return the groups of some jobs of the trash, the largest first."""
+    """Return the groups of some jobs of the trash, the largest first, then by name and kind."""
     found: dict[tuple[str, str], TrashGroup] = {}
     for row in rows:
         which = (row.name, kind_of_reason(row.reason))
@@ -80,4 +98,4 @@ def grouped(rows: Iterable[JobRow]) -> list[TrashGroup]:
             found[which] = TrashGroup(*which, row.reason or "", 1, at, at)
         else:
             found[which] = TrashGroup(*which, row.reason or "", one.jobs + 1, min(one.first, at), max(one.last, at))
-    return sorted(found.values(), key=lambda group: -group.jobs)
+    return sorted(found.values(), key=lambda group: (-group.jobs, group.name, group.kind))
