@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 from helpers.command_line import Run, as_json
+from helpers.console import asking, links_of, text_of
+from helpers.counted_requests import count_requests
 
 from jobboard import JobBoard, JobState, Posting
 from jobboard.cli.app import run
+from jobboard.operate.selecting import Selection
 from jobboard.operate.trash import kind_of_reason
+from jobboard.testing import clock_of, memory_board
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -77,3 +84,83 @@ class TestGroups:
         assert run(["trashed", "--groups"]) == 0
         told = capsys.readouterr()
         assert (told.out.splitlines()[1].split("\t")[2], "there are more" in told.err) == ("2", True)
+
+
+def trash_one_after_the_other(board: JobBoard, number: int, name: str = "a") -> list[str]:
+    jobs = board.post_many([Posting(name, priority="high" if each % 2 else "low") for each in range(number)])
+    for job in jobs:
+        board.trash(job, by="me", reason="bad")
+        # Moments are what orders them.
+        clock_of(board).move(60)
+    return [job.uuid for job in jobs]
+
+
+class TestNewest:
+    def test_what_came_last_comes_first_and_a_bounded_part_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with memory_board() as board:
+            uuids = trash_one_after_the_other(board, 9)
+            trash = Selection(states={JobState.TRASHED})
+            assert [job.uuid for job in trash.newest(board)] == uuids[::-1]
+            assert [job.uuid for job in replace(trash, limit=3).newest(board)] == uuids[:-4:-1]
+            stops: list[int] = []
+            # In the order of claims those of the high priority come first, which are the odd ones.
+            seen = replace(trash, limit=3, scan=4).newest(board, stops.append)
+            assert ([job.uuid for job in seen], stops) == ([uuids[7], uuids[5], uuids[3]], [4])
+            assert len(replace(trash, scan=9).newest(board, stops.append)) == 9
+            assert stops == [4]
+            board.post_many([Posting("b") for _ in range(3000)])
+            for job in list(board.iterjobs(names=["b"])):
+                board.trash(job, by="me")
+            sent = count_requests(board, monkeypatch)
+            assert len(replace(trash, limit=5, scan=1000).newest(board)) == 5
+            assert sent.count("page") == 5, "10, 50, 250, 500 and 500 jobs"
+
+    def test_by_age(self) -> None:
+        with memory_board() as board:
+            uuids = trash_one_after_the_other(board, 5)
+
+            def found(**ages: float) -> list[str]:
+                return [job.uuid for job in Selection(states={JobState.TRASHED}, **ages).newest(board)]
+
+            assert found(newer_than=130) == [uuids[4], uuids[3]]
+            assert found(older_than=130) == [uuids[2], uuids[1], uuids[0]]
+            assert found(newer_than=250, older_than=130) == [uuids[2], uuids[1]]
+            assert found(newer_than=0) == []
+            with pytest.raises(ValueError, match="newer_than"):
+                Selection(newer_than=-1)
+
+    def test_the_command(self, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+        def told(*arguments: str, status: int = 0) -> tuple[list[str], str]:
+            assert run(["trashed", *arguments, *(["--json"] if not status else [])]) == status
+            out, err = capsys.readouterr()
+            return [row["uuid"] for row in as_json(out)] if out else [], err
+
+        jobs = board.post_many([Posting("a", priority="high" if number % 2 else "low") for number in range(103)])
+        for job in jobs:
+            board.trash(job, by="me", reason="bad")
+        moments = {job.uuid: board.get(job.uuid).record.last_modified for job in jobs}
+        newest, warned = told("--newest")
+        assert ([moments[uuid] for uuid in newest], "--limit 0" in warned) == (
+            sorted(moments.values(), reverse=True)[:100], True
+        )  # fmt: skip
+        assert (len(told()[0]), len(told("--limit", "0")[0])) == (100, 103)
+        assert told("--newest", "--limit", "3") == (newest[:3], "")
+        seen, warned = told("--newest", "--limit", "3", "--scan", "50")
+        assert (len(seen), "the first 50 jobs only" in warned) == (3, True)
+        assert told("--newer-than", "1h", "--limit", "0")[0] == told("--limit", "0")[0]
+        assert told("--older-than", "1h") == ([], "")
+        assert "give one of them" in told("--newest", "--groups", status=2)[1]
+
+
+def test_the_console_shows_the_newest_of_the_trash() -> None:
+    with memory_board() as board:
+        uuids = trash_one_after_the_other(board, 60)
+        ask = asking({"shop": board})
+        (link,) = [link for link in links_of(ask.get("/b/shop/jobs?state=trashed&name=a")) if "order=newest" in link]
+        page = ask.get(link)
+        assert list(re.findall(r'<tr id="job-([^"]*)"', page.text)) == uuids[:9:-1]
+        assert "What came into the trash last; at most 50." in text_of(page)
+        newer = ask.get("/b/shop/jobs?state=trashed&newer=130s")
+        assert set(re.findall(r'<tr id="job-([^"]*)"', newer.text)) == set(uuids[-2:])
+        assert "newer than 130s" in text_of(newer)
+        assert ask.get("/b/shop/jobs?state=trashed&newer=x").status_code == 400

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,8 @@ import click
 
 from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.families import may_take_children
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors
-from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, pass_session
+from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors, warn_of_more
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
@@ -101,21 +103,30 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
 @command(
     "trashed",
     "jobboard trashed",
-    "jobboard trashed --job-name resize --older-than 7d",
+    "jobboard trashed --newest --limit 20",
+    "jobboard trashed --job-name resize --newer-than 1h",
     "jobboard trashed --groups",
     "jobboard trashed --job-name resize --reason-kind 'OSError: disk # is full'",
 )
+@click.option("--newest", is_flag=True, help="What came into the trash last comes first; see --scan.")
 @click.option("--groups", is_flag=True, help="Count the jobs by name and kind of reason instead, of 10,000 at most.")
-@selectors(among={JobState.TRASHED})
+@selectors(among={JobState.TRASHED}, limit=100)
 @pass_session
-def trashed(session: Session, selection: Selection, groups: bool) -> None:
-    """List the trash."""
-    jobs = selected(session, selection, session.board())
+def trashed(session: Session, selection: Selection, newest: bool, groups: bool) -> None:
+    """List the trash, in the order in which restored jobs are claimed."""
+    if newest and groups:
+        raise click.UsageError("--newest is for a list, and --groups for numbers: give one of them")
+    board, most = session.board(), selection.limit
     if groups:
-        _show_groups(session, jobs)
+        everything = selection if is_given("limit") else replace(selection, limit=None)
+        _show_groups(session, selected(session, everything, board))
         return
-    rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs]
+    more = replace(selection, limit=most and most + 1)
+    jobs = more.newest(board, partial(warn_of_more, session)) if newest else [*selected(session, more, board)]
+    rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs[:most]]
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
+    if most is not None and len(jobs) > most and not is_given("limit"):
+        session.output.warn(f"there are more than these {most}; --limit 0 lists all")
 
 
 def _show_groups(session: Session, jobs: Iterator[Job]) -> None:

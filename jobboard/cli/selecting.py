@@ -40,18 +40,19 @@ _FILTERS = options(
         type=click.IntRange(min=0),
         default=MAX_SCANNED,
         show_default=True,
-        help="For --key-contains and --detail, look at this many jobs at most, and say so; 0: all.",
+        help="For --key-contains, --detail and --newest, look at this many jobs at most, and say so; 0: all.",
     ),
     click.option("--lane", help="Only jobs of this lane."),
     click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
+    click.option("--newer-than", type=SPAN, help="Only jobs posted, or trashed, no longer ago than this."),
     click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
     click.option("--reason-kind", "kind", metavar="TEXT", help="Only jobs of one group of: trashed --groups."),
     click.option("--schedule", metavar="ID", help="Only jobs that this schedule posted."),
 )
 _FIELDS = (
-    "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "reason", "schedule",
-    "kind", "lane", "limit", "scan",
+    "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "newer_than", "reason",
+    "schedule", "kind", "lane", "limit", "scan",
 )  # fmt: skip
 
 
@@ -125,12 +126,13 @@ def _details_of(given: Sequence[str]) -> dict[str, str]:
 
 def selected(session: Session, selection: Selection, board: JobBoard) -> Iterator[Job]:
     """Iterate over the jobs; warn if the search has stopped before the end."""
+    return selection.jobs(board, functools.partial(warn_of_more, session))
 
-    def stopped(number: int) -> None:
-        narrower = "give --job-name or --state, or --scan 0 for all"
-        session.output.warn(f"looked at the first {number} jobs only; there are more: {narrower}")
 
-    return selection.jobs(board, stopped)
+def warn_of_more(session: Session, number: int) -> None:
+    """Say that a search has looked at so many jobs, and that there are more."""
+    narrower = "give --job-name or --state, or --scan 0 for all"
+    session.output.warn(f"looked at the first {number} jobs only; there are more: {narrower}")
 
 
 #: Of the commands that change jobs: one, some by filters, or all.

@@ -25,6 +25,7 @@ _LABELS = {
     "uuid": "uuid begins or ends with",
     "owner": "owner begins with",
     "older": "older than",
+    "newer": "newer than",
     "reason": "reason has",
     "kind": "kind of reason",
 }
@@ -78,19 +79,20 @@ def filters_of(view: View) -> Filters:
     texts: dict[str, Any] = {name: text for name in _TEXTS if (text := view.query(name))}
     if uuid := view.typed("uuid"):
         texts["uuid"] = uuid
-    name, older = view.query("name"), view.typed("older")
+    name, older, newer = view.query("name"), view.typed("older"), view.typed("newer")
     try:
         wanted = {JobState(state.upper()) for state in states} or LIVE
         selection = Selection(
             states=wanted,
             names={name} if name else None,
             older_than=seconds_of(older) if older else None,
+            newer_than=seconds_of(newer) if newer else None,
             details=_details_of(view),
             **texts,
         )
     except (TypeError, ValueError) as error:
         raise HTTPException(400, f"the filters can't be read: {error}") from None
-    query = {"state": states, "name": name, **texts, "older": older, "detail": view.typed("detail")}
+    query = {"state": states, "name": name, **texts, "older": older, "newer": newer, "detail": view.typed("detail")}
     return Filters({name: value for name, value in query.items() if value}, selection)
 
 

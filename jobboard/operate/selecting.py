@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,12 +29,13 @@ class Selection:
     :param key: the whole key; ``key_prefix``: its beginning; ``key_contains``: a part of it.
     :param details: name -> value, both as text: ``{"order.id": "4711"}``. Numbers and the like are compared as JSON has
         them.
-    :param scan: with ``key_contains`` or ``details``, look only at this many jobs, the first of these states and names;
-        None: at all.
+    :param scan: with ``key_contains`` or ``details``, and for :meth:`newest`, look only at this many jobs, the first of
+        these states and names; None: at all.
     :param lane: the whole lane.
     :param owner: the beginning of the owner's name, of a complete job that of its last owner.
     :param older_than: at least this many seconds old: since it came into the trash for a trashed job, otherwise since
         it was posted.
+    :param newer_than: at most this many seconds old, likewise.
     :param as_of: posted, or trashed, at this moment of the store's clock at the latest, in seconds of the epoch.
     :param reason: a part of its reason.
     :param kind: what its reason has in common with others, as :func:`~jobboard.operate.trash.kind_of_reason` says.
@@ -59,11 +61,13 @@ class Selection:
     details: Mapping[str, str] | None = None
     scan: int | None = MAX_SCANNED
     lane: str | None = None
+    newer_than: float | None = None
 
     def __post_init__(self) -> None:
         check_names(self.names)
-        if self.older_than is not None:
-            check_delay(self.older_than, "older_than")
+        for what, seconds in (("older_than", self.older_than), ("newer_than", self.newer_than)):
+            if seconds is not None:
+                check_delay(seconds, what)
         for what, number in (("limit", self.limit), ("scan", self.scan)):
             if number is not None:
                 check_count(what, number)
@@ -74,28 +78,46 @@ class Selection:
         :param stopped: called if ``scan`` ends the search while there are more jobs; with how many were looked at.
         :raises BoardUnavailable: the store can't be reached.
         """
+        scan = self.scan if self.key_contains is not None or self.details else None
+        return islice(self._fitting(board, scan, stopped), self.limit)
+
+    def newest(self, board: JobBoard, stopped: Callable[[int], object] = lambda number: None) -> list[Job]:
+        """Return the jobs that are newest first: that came into the trash last, or were posted last.
+
+        Reads those of its states and names, 500 a request, ``scan`` of them at most; keeps ``limit`` of them.
+
+        :param stopped: called if there are more than ``scan`` jobs, as for :meth:`jobs`: these may be newer.
+        :raises BoardUnavailable: the store can't be reached.
+        """
+        jobs = self._fitting(board, self.scan, stopped)
+        if self.limit is None:
+            return sorted(jobs, key=_since, reverse=True)
+        return heapq.nlargest(self.limit, jobs, key=_since)
+
+    def _fitting(self, board: JobBoard, scan: int | None, stopped: Callable[[int], object]) -> Iterator[Job]:
         fits = self.test(board)
         jobs = board.iterjobs(names=self.names, states=self.states)
-        if self.scan is not None and (self.key_contains is not None or self.details):
-            jobs = _first(jobs, self.scan, stopped)
-        return islice(filter(fits, jobs), self.limit)
+        return filter(fits, jobs if scan is None else _first(jobs, scan, stopped))
 
     def test(self, board: JobBoard) -> Callable[[Job], bool]:
         """Return what tells whether a job fits the filters that the store does not serve, as of now.
 
         :raises BoardUnavailable: the store, which has the clock, can't be reached.
         """
-        before = self.as_of
-        if self.older_than is not None:
+        before, after = self.as_of, None
+        if self.older_than is not None or self.newer_than is not None:
             from jobboard.board import client_of
 
             client = client_of(board)
-            since = client.call(client.backend.now) - self.older_than
-            before = since if before is None else min(before, since)
-        tests = self._tests(before)
+            now = client.call(client.backend.now)
+            if self.older_than is not None:
+                since = now - self.older_than
+                before = since if before is None else min(before, since)
+            after = None if self.newer_than is None else now - self.newer_than
+        tests = self._tests(before, after)
         return lambda job: all(test(job) for test in tests)
 
-    def _tests(self, before: float | None) -> list[Callable[[Job], bool]]:
+    def _tests(self, before: float | None, after: float | None) -> list[Callable[[Job], bool]]:
         tests: list[tuple[object, Callable[[Job], bool]]] = [
             (self.key, lambda job: job.key == self.key),
             (self.lane, lambda job: job.lane == self.lane),
@@ -108,6 +130,7 @@ class Selection:
             (self.kind, lambda job: kind_of_reason(job.record.reason) == self.kind),
             (self.uuid, lambda job: begins_or_ends(job.uuid, self.uuid or "")),
             (before, lambda job: _since(job) <= (before or 0.0)),
+            (after, lambda job: _since(job) >= (after or 0.0)),
         ]
         return [test for value, test in tests if value is not None]
 

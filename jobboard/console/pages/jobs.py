@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from operator import attrgetter
 from uuid import UUID
 
@@ -58,7 +59,9 @@ def show(view: View) -> Response:
     filters = filters_of(view) if set(view.request.query_params) - {"sort"} else _NEXT
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
-    page, sorting = _page(view, filters, after), sorting_of(view, _COLUMNS)
+    is_newest = view.query("order") == "newest" and filters.states == ["trashed"]
+    page = _newest(view, filters) if is_newest else _page(view, filters, after)
+    sorting = sorting_of(view, _COLUMNS)
     # A column in which nothing stands takes its room from the others.
     filled = {column for column in ("key", "owner") if any(_COLUMNS[column](job) for job in page.jobs)}
     filled |= {"changed"} if any(job.record.last_modified != job.created_on for job in page.jobs) else set()
@@ -66,6 +69,7 @@ def show(view: View) -> Response:
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
         tabs=_tabs(view, filters), actions=actions, brief=brief, filled=filled,
+        is_newest=is_newest,
     )  # fmt: skip
 
 
@@ -74,6 +78,13 @@ def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
         return page_of(view.board, filters.selection, after, PAGE)
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
+
+
+def _newest(view: View, filters: Filters) -> JobsPage:
+    """Return what came into the trash last; ``next`` is "" if there are more jobs than were looked at."""
+    stops: list[int] = []
+    jobs = replace(filters.selection, limit=PAGE).newest(view.board, stops.append)
+    return JobsPage(jobs, "" if stops else None, sum(stops))
 
 
 def _is_for(view: View, filters: Filters, right: str, action: Action) -> bool:
