@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from helpers.command_line import Run, as_json, process
 from jobboard import At, Calendar, Cron, Entity, Every, JobBoard, Schedule
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.operate.status import status
-from jobboard.testing import eventually
+from jobboard.schedules.progress import Progress
+from jobboard.testing import eventually, fire_due
 from jobboard.testing.contract.clockwork import fire, spoil
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -212,6 +213,32 @@ class TestLooking:
         assert [datetime.fromisoformat(time) for time in times] == expected
         told = as_json(jobboard("schedule", "next", "a", "--count", "3", "--json"))
         assert [datetime.fromisoformat(time) for time in told] == expected
+
+    def test_show_has_all_counts_and_for_how_many_fire_times_a_line_stands(
+        self, jobboard: Run, board: JobBoard
+    ) -> None:
+        ago = datetime.now(UTC) - timedelta(seconds=10)
+        board.schedules.add(Schedule("beat", Every(seconds=1), "write"), next_run_time=ago)
+
+        def progress() -> Progress:
+            fire_due(board)
+            progress = board.schedules.get("beat").progress
+            assert progress is not None
+            return progress
+
+        eventually(lambda: progress().skipped >= 3, within=60)
+        expected = board.schedules.get("beat").progress
+        told = jobboard("schedule", "show", "beat")
+        shown = dict(line.split(None, 1) for line in told.splitlines() if not line.startswith("  "))
+        numbers = {what: int(shown[what]) for what in ("runs", "missed", "skipped", "failed")}
+        assert numbers == {what: getattr(expected, what) for what in numbers}
+        view = as_json(jobboard("schedule", "show", "beat", "--json"))
+        assert {what: view[what] for what in numbers} == numbers
+        lines = [line.split("  ") for line in told.splitlines() if line.startswith("  ")]
+        kinds = [f"{each['kind']} ({each['count']})" if each["count"] > 1 else each["kind"] for each in view["history"]]
+        assert [line[2] for line in lines] == kinds
+        assert any(kind.startswith("MISSED (") for kind in kinds), kinds
+        assert [line[4] for line in lines] == [each["uuid"] or "-" for each in view["history"]]
 
     def test_one_that_cannot_be_read_is_listed_and_can_be_removed(self, jobboard: Run, board: JobBoard) -> None:
         for id in ("good", "bad"):

@@ -47,7 +47,7 @@ class TestList:
             ("owner=worker@host-7", ["claimed"]),
             ("schedule=nightly", ["fired"]),
             ("older=1h", []),
-            ("state=trashed&kind=OSError", ["broken"]),
+            ("state=trashed&kind=OSError: disk full", ["broken"]),
             ("state=trashed&reason=disk", ["broken"]),
             ("state=trashed&kind=ValueError", []),
             ("name=none", []),
@@ -95,14 +95,14 @@ class TestList:
         assert "No job waits to be claimed." in text_of(ask_as(board).get("/b/jobs/jobs"))
 
     def test_each_filter_is_a_chip_that_can_be_removed(self, board: JobBoard, jobs: dict[str, Job]) -> None:
-        page = ask_as(board).get("/b/jobs/jobs?state=trashed&kind=OSError&name=resize")
+        page = ask_as(board).get("/b/jobs/jobs?state=trashed&kind=OSError: disk full&name=resize")
         chips = {
             re.sub(r"<[^>]*>", "", text): httpx.QueryParams(httpx.URL(unescape(link)).query)
             for link, text in re.findall(r'<a class="chip" href="([^"]*)">(.*?)</a>', page.text)
         }
         assert {chip: sorted(query.multi_items()) for chip, query in chips.items()} == {
-            "kind of reason OSError ×: remove this filter": [("name", "resize"), ("state", "trashed")],
-            "name resize ×: remove this filter": [("kind", "OSError"), ("state", "trashed")],
+            "kind of reason OSError: disk full ×: remove this filter": [("name", "resize"), ("state", "trashed")],
+            "name resize ×: remove this filter": [("kind", "OSError: disk full"), ("state", "trashed")],
         }
         assert 'class="chip"' not in ask_as(board).get("/b/jobs/jobs?state=trashed").text
 

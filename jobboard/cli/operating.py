@@ -113,7 +113,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
 @selectors(among={JobState.TRASHED}, limit=100)
 @pass_session
 def trashed(session: Session, selection: Selection, newest: bool, groups: bool) -> None:
-    """List the trash, in the order in which restored jobs are claimed."""
+    """List the trash."""
     if newest and groups:
         raise click.UsageError("--newest is for a list, and --groups for numbers: give one of them")
     board, most = session.board(), selection.limit

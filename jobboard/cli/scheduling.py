@@ -84,7 +84,9 @@ def show(session: Session, id: str, details: bool) -> None:
     for line in history:
         if line["fire_time"] is not None:
             line["fire_time"] = in_zone(line["fire_time"], zone)
-        session.output.say("  " + "  ".join(shown(line[part]) for part in ("at", "kind", "fire_time", "reason")))
+        kind = line["kind"] + (f" ({line['count']})" if line["count"] > 1 else "")
+        parts = (line["at"], kind, line["fire_time"], line["uuid"], line["reason"])
+        session.output.say("  " + "  ".join(map(shown, parts)))
 
 
 @command("next", "jobboard schedule next nightly --count 10")

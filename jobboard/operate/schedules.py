@@ -26,6 +26,7 @@ def schedule_row(schedule: Schedule) -> dict[str, Any]:
         "missed": progress.missed if progress else 0,
         "skipped": progress.skipped if progress else 0,
         "last_skipped": progress.last_skipped if progress else 0,
+        "failed": progress.failed if progress else 0,
         "note": (progress.fault or progress.note) if progress else None,
     }
 
