@@ -73,9 +73,14 @@ def test_apply_shows_the_difference_and_changes_what_differs(jobboard: Run, boar
     lines = jobboard("limits", "apply", str(file), "--dry-run").splitlines()
     assert [line[0] for line in lines[:-1]] == ["+", "~", "+"]
     assert "60 per 60 s -> 30 per 60 s" in lines[1]
+    again = f"jobboard limits apply {file} --yes"
+    assert lines[-1] == f"3 limits would change; nothing was changed. Change them with: {again}"
     assert list(board.limits) == before
-    assert "--yes" in jobboard("limits", "apply", str(file), status=2)
+    refused = jobboard("limits", "apply", str(file), status=2)
+    assert f"there is no terminal to ask on; nothing was changed; do it with: {again} (see " in refused
     assert list(board.limits) == before
+    removing = jobboard("limits", "apply", str(file), "--dry-run", "--remove").splitlines()[-1]
+    assert removing.endswith(f": jobboard limits apply {file} --remove --yes")
     data = as_json(jobboard("limits", "apply", str(file), "--yes", "--json"))
     assert [change["kind"] for change in data["changes"]] == ["added", "changed", "added"]
     assert board.limits.get(lane="stripe").rate == Rate(30, 60)  # type: ignore[union-attr]

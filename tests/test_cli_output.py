@@ -56,6 +56,18 @@ def _run_and_exit(arguments: list[str]) -> NoReturn:
 
 
 class TestTerminal:
+    @pytest.mark.parametrize(("answer", "status", "limits"), [("n\n", 1, 0), ("y\n", 0, 2)])
+    def test_limits_that_are_not_applied_are_said_to_be_unchanged(
+        self, board: JobBoard, tmp_path: Path, answer: str, status: int, limits: int
+    ) -> None:
+        file = tmp_path / "limits.toml"
+        file.write_text("[limits]\nname.import = { running = 2 }\nlane.stripe = { running = 1 }\n")
+        found, told = on_a_terminal("limits", "apply", str(file), answer=answer)
+        assert (found, len(list(board.limits))) == (status, limits)
+        last = _COLOUR.sub("", told).strip().splitlines()[-1]
+        unchanged = f"jobboard: nothing was changed; do it with: jobboard limits apply {file} --yes"
+        assert last.endswith(unchanged if status else "2 limits changed")
+
     def test_a_wide_terminal_shows_whole_uuids(self, board: JobBoard) -> None:
         jobs = [board.post("a" * 100), board.post("b", priority="high")]
         status, told = on_a_terminal("ls", columns=200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -86,14 +87,17 @@ def apply(
     wanted = _wanted(session, file, removing)
     board = session.board(create=not dry_run)
     changes = changes_to(wanted, board.limits, removing=removing)
+    again = shlex.join(
+        ["jobboard", "limits", "apply", *([file] if file else []), *(["--remove"] if removing else []), "--yes"]
+    )
     for change in changes:
         session.output.say(change.line())
     if changes and not dry_run:
         if not yes:
-            confirm(f"Change {numbered(len(changes), 'limit')} of board {session.name!r}?")
+            confirm(f"Change {numbered(len(changes), 'limit')} of board {session.name!r}?", again)
         apply_changes(board, changes, by=by, reason=note)
     data = {"changes": [change.view() for change in changes], "dry_run": dry_run}
-    done = "would change" if dry_run else "changed"
+    done = f"would change; nothing was changed. Change them with: {again}" if dry_run else "changed"
     same = "the limits are as the file says"
     session.output.report(data, f"{numbered(len(changes), 'limit')} {done}" if changes else same)
 

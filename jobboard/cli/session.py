@@ -186,12 +186,16 @@ def is_given(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
-def confirm(question: str) -> None:
-    """Ask on the terminal, and end the command at a no; without a terminal, name the option that answers instead."""
+def confirm(question: str, again: str | None = None) -> None:
+    """Ask on the terminal, and end the command at a no; without a terminal, name the option that answers instead.
+
+    :param again: the command that does it without a question, to be told where nothing was changed.
+    """
+    unchanged = f"nothing was changed; do it with: {again}" if again else "nothing was changed"
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on")
+        raise click.UsageError(f"{question} Say --yes, since there is no terminal to ask on; {unchanged}")
     if not click.confirm(question, err=True):
-        raise click.ClickException("nothing was changed")
+        raise click.ClickException(unchanged)
 
 
 def me() -> str:
