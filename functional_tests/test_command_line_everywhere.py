@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,9 @@ from servers.redis_servers import RedisCluster, RedisSentinel
 
 from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, NotFound, Posting, Schedule, fetch
 from jobboard.cli.app import run as jobboard
+from jobboard.operate.finding import ended_with_key
 from jobboard.operate.overview import overview
+from jobboard.operate.selecting import Selection
 from jobboard.operate.status import status
 from jobboard.testing import eventually
 
@@ -254,10 +257,22 @@ def test_looking_at_boards_and_at_jobs_by_their_keys(run: Callable[..., str], bo
     board.consume(done, "me", "result")
     for text, found in (("resize:k", job), ("resize:l", done)):
         assert json.loads(run("show", text, "--json"))["uuid"] == found.uuid
+    assert json.loads(run("ls", "--key", "k", "--json")) == []
+    assert [[each.uuid for each in ended_with_key(board, Selection(key=key))] for key in "klm"] == [
+        [job.uuid], [done.uuid], [],
+    ]  # fmt: skip
     line = json.loads(run("export", "--state", "trashed", "--details", "--errors"))
     assert (line["uuid"], line["details"], line["last_error"]) == (job.uuid, {"n": 1}, "worse")
     (line,) = [json.loads(line) for line in run("export", "--state", "complete", "--details").splitlines()]
     assert line["result"] == "result"
+    later = [board.post("resize", priority=priority) for priority in ("low", "high", "normal")]
+    for each in later:
+        board.trash(each, by="me", reason="bad")
+        # Some stores' moments are whole milliseconds.
+        time.sleep(0.01)
+    newest = [row["uuid"] for row in json.loads(run("trashed", "--newest", "--newer-than", "1h", "--json"))]
+    assert newest == [each.uuid for each in (*reversed(later), job)]
+    assert json.loads(run("trashed", "--newest", "--older-than", "1h", "--json")) == []
 
 
 def test_exported_jobs_are_imported_each_once(

@@ -15,7 +15,10 @@ import pytest
 from helpers.command_line import Run, as_json, process
 
 from jobboard import Cron, Every, JobBoard, Schedule, fetch
+from jobboard.cli.app import run
 from jobboard.operate.doctor import boards_of
+from jobboard.operate.finding import ended_with_key
+from jobboard.operate.selecting import Selection
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -44,6 +47,47 @@ class TestBoards:
     def test_a_store_that_cannot_tell(self) -> None:
         with pytest.raises(Exception, match="a memory store can't tell"):
             boards_of(fetch("a", "memory"))
+
+
+class TestKeys:
+    def test_a_key_that_no_job_on_the_board_has_is_looked_for_among_those_that_ended(
+        self, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def told(*arguments: str) -> tuple[list[str], list[str]]:
+            assert run(["ls", *arguments, "--json"]) == 0
+            out, err = capsys.readouterr()
+            return [row["uuid"] for row in as_json(out)], err.splitlines()
+
+        trashed, done, other = (board.post(name, key="4711") for name in ("invoice", "mail", "sms"))
+        assert (len(told("--key", "4711")[0]), told("--key", "4711")[1]) == (3, [])
+        board.trash(trashed, by="me", reason="no customer\n17")
+        board.claim(done, "w")
+        board.consume(done, "w")
+        assert told("--key", "4711") == ([other.uuid], [])
+        board.cancel(other)
+        uuids, lines = told("--key", "4711")
+        assert (uuids, lines[0]) == (
+            [], "no job on the board that fits has the key '4711'; these ended, and are kept:",
+        )  # fmt: skip
+        assert lines[1].startswith(f"  {trashed.uuid} invoice, in the trash since 20")
+        assert lines[1].endswith(" UTC: no customer\\n17")
+        assert lines[2].startswith(f"  {done.uuid} mail, complete since 20")
+        assert [line.split()[0] for line in told("--key", "4711", "--job-name", "invoice")[1][1:]] == [trashed.uuid]
+        assert told("--key", "4711", "--state", "trashed") == ([trashed.uuid], [])
+        assert told("--key", "4711", "--state", "delayed") == ([], [])
+        assert told("--key", "4712") == (
+            [], ["no job on the board that fits has the key '4712', and none that ended and is kept"],
+        )  # fmt: skip
+
+    def test_of_many_that_ended_a_few_are_told_and_a_bounded_part_is_read(
+        self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(7):
+            board.trash(board.post("mail", key="k"), by="me")
+        selection = Selection(key="k")
+        assert len(ended_with_key(board, selection)) == 5
+        monkeypatch.setattr("jobboard.operate.finding.MAX_SCANNED", 3)
+        assert len(ended_with_key(board, selection)) == 3
 
 
 class TestColumns:

@@ -63,3 +63,22 @@ def test_a_search_that_finds_nothing_leads_back_to_all(console: Asking, path: st
 def test_each_state_says_what_would_be_there(console: Asking, state: str) -> None:
     said = text_of(console.get(f"/b/shop/jobs?state={state}"))
     assert re.search(r"(No job|No record|The trash) .*[.] .*[.]|No job is blocked, by its lane", said)
+
+
+def test_a_key_that_no_job_on_the_board_has_leads_to_those_that_ended() -> None:
+    with fetch(fresh_name(), "memory://") as board:
+        ask = asking({"shop": board})
+        trashed, done, other = (board.post(name, key="4711") for name in ("invoice", "mail", "sms"))
+        board.trash(trashed, by="me", reason="no customer <17>")
+        board.claim(done, "w")
+        board.consume(done, "w")
+        board.cancel(board.post("call", key="4712"))
+        path = "/b/shop/jobs?key=4711"
+        assert "ended had this key" not in text_of(ask.get(path))
+        board.cancel(other)
+        page = ask.get(path)
+        assert "Jobs that ended had this key: " in text_of(page)
+        assert "UTC: no customer <17>" in text_of(page)
+        assert {f"/b/shop/jobs/{job.uuid}" for job in (trashed, done)} <= set(links_of(page))
+        for other_path in ("jobs?key=4712", "jobs?key=4711&state=trashed", "jobs?key_prefix=4711"):
+            assert "ended had this key" not in text_of(ask.get(f"/b/shop/{other_path}"))

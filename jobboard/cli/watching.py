@@ -15,7 +15,7 @@ from jobboard.cli.selecting import selected, selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import FREQUENT, EventKind, JobEvent
-from jobboard.operate.finding import find_job
+from jobboard.operate.finding import ended_with_key, find_job, how_it_ended
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import (
     entity_view,
@@ -31,6 +31,7 @@ from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
 
 if TYPE_CHECKING:
+    from jobboard.board import JobBoard
     from jobboard.job import Job
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on", "waits_for")
@@ -67,8 +68,19 @@ def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) 
     listed = itertools.islice(jobs, most)
     rows = [row_of(job) for job in listed] if columns is None else [_fields_of(job, columns) for job in listed]
     session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs", droppable=columns is None)
+    if not rows and selection.key is not None and not is_given("states"):
+        _tell_ended(session, board, selection)
     if not is_given("limit") and next(jobs, None) is not None:
         session.output.warn(f"there are more than these {most}; --limit 0 lists all")
+
+
+def _tell_ended(session: Session, board: JobBoard, selection: Selection) -> None:
+    """Say which jobs that ended had the key that no job on the board has."""
+    ended = ended_with_key(board, selection)
+    has = f"no job on the board that fits has the key {selection.key!r}"
+    session.output.warn(f"{has}; these ended, and are kept:" if ended else f"{has}, and none that ended and is kept")
+    for job in ended:
+        session.output.warn(f"  {job.uuid} {how_it_ended(job)}")
 
 
 def columns_of(text: str) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import uuid as uuids
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import NotFound
-from jobboard.operate.selecting import Selection, begins_or_ends
+from jobboard.operate.selecting import MAX_SCANNED, Selection, begins_or_ends
 from jobboard.states import JobState
+from jobboard.text import in_one_line
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jobboard.logbook import BookInfo, LogBook
 
 
+_ENDED = frozenset({JobState.TRASHED, JobState.COMPLETE})
 #: How many uuids an error names.
 _MAX_SHOWN = 5
 #: The beginning or the end of a uuid that is enough to name one.
@@ -66,7 +68,7 @@ def _find_by_key(board: JobBoard, text: str) -> Job:
             return board.get(board.find(name, key).uuid)
         except NotFound:
             continue
-    wanted = Selection(states={JobState.TRASHED, JobState.COMPLETE}, names={name for name, _ in pairs})
+    wanted = Selection(states=_ENDED, names={name for name, _ in pairs})
     found = [job.uuid for job in wanted.jobs(board) if (job.name, job.key) in pairs] if pairs else []
     if len(found) == 1:
         return board.get(found[0])
@@ -74,6 +76,24 @@ def _find_by_key(board: JobBoard, text: str) -> Job:
         shown = ", ".join(found[:_MAX_SHOWN]) + (", ..." if len(found) > _MAX_SHOWN else "")
         raise NotFound(f"{len(found)} jobs that ended had the key {text!r}; name one by its uuid: {shown}")
     raise NotFound(f"no job {text!r} (NAME:KEY) on board {board.name!r}, in its trash or remembered")
+
+
+def ended_with_key(board: JobBoard, selection: Selection) -> list[Job]:
+    """Return the jobs in the trash or complete that had the key of a selection, five at most, as ``newest`` does.
+
+    Its other filters hold, but for states. Looks at the first 10,000 jobs that ended, 500 a request.
+
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    return replace(selection, states=_ENDED, limit=_MAX_SHOWN, scan=MAX_SCANNED).newest(board)
+
+
+def how_it_ended(job: Job) -> str:
+    """Say what became of a job that ended, without its uuid: ``resize, in the trash since ...: disk full``."""
+    since = f"{job.record.last_modified:%Y-%m-%d %H:%M:%S} UTC"
+    if job.record.state is JobState.COMPLETE:
+        return f"{job.name}, complete since {since}"
+    return f"{job.name}, in the trash since {since}: {in_one_line(job.record.reason or 'no reason was given')}"
 
 
 def book_row(info: BookInfo) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.operate.bulk import ACTIONS, Action
+from jobboard.operate.finding import ended_with_key, how_it_ended
 from jobboard.operate.paging import JobsPage, page_of
 from jobboard.operate.selecting import Selection
 from jobboard.operate.trash import trash_groups
@@ -69,7 +70,7 @@ def show(view: View) -> Response:
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
         tabs=_tabs(view, filters), actions=actions, brief=brief, filled=filled,
-        is_newest=is_newest,
+        is_newest=is_newest, ended=_ended(view, filters, page),
     )  # fmt: skip
 
 
@@ -85,6 +86,14 @@ def _newest(view: View, filters: Filters) -> JobsPage:
     stops: list[int] = []
     jobs = replace(filters.selection, limit=PAGE).newest(view.board, stops.append)
     return JobsPage(jobs, "" if stops else None, sum(stops))
+
+
+def _ended(view: View, filters: Filters, page: JobsPage) -> list[tuple[str, str]]:
+    """Return the uuids of jobs that ended with the key that no job on the board has, and what became of them."""
+    selection = filters.selection
+    if selection.key is None or page.jobs or not LIVE.issuperset(selection.states):
+        return []
+    return [(job.uuid, how_it_ended(job)) for job in ended_with_key(view.board, selection)]
 
 
 def _is_for(view: View, filters: Filters, right: str, action: Action) -> bool:
