@@ -1,9 +1,10 @@
-"""A job of the trash is posted anew with changed details, once, and nothing is lost on the way."""
+"""A job of the trash, or a complete one, is posted anew with changed details, once, and nothing is lost on the way."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
 from typing import Any
@@ -12,10 +13,12 @@ import httpx
 import pytest
 from helpers.console import Asking, text_of
 from helpers.console_jobs import ask_as, board, on_both, trash
+from helpers.memory_seam import fresh_name
 from helpers.sharded import MemoryShardsHarness
 
-from jobboard import Job, JobBoard, JobPriority, JobState, Posting
+from jobboard import Job, JobBoard, JobPriority, JobState, Posting, fetch
 from jobboard.operate.anew import uuid_anew
+from jobboard.testing import clock_of
 
 __all__ = ["board"]
 
@@ -114,7 +117,9 @@ def test_one_that_failed_again_can_be_retried_again(board: JobBoard) -> None:
 )
 def test_what_is_no_details_is_said_and_stays_in_the_form(board: JobBoard, text: str, fault: str) -> None:
     old = _failed(board)
-    answer = ask_as(board, "retry", "details").post(_path(old), {"details": text})
+    answer = ask_as(board, "retry", "details").post(
+        _path(old), {"details": text, "anew": uuid_anew(board.get(old.uuid))}
+    )
     assert answer.status_code == 400
     assert "Nothing was posted" in text_of(answer)
     assert fault in text_of(answer)
@@ -149,9 +154,75 @@ def test_a_key_that_is_taken_is_told(board: JobBoard) -> None:
     assert live.uuid in text_of(answer)
 
 
-@pytest.mark.parametrize("rights", [(), ("retry",), ("details",), ("restore", "purge", "details")])
-def test_it_needs_both_rights(board: JobBoard, rights: tuple[str, ...]) -> None:
+def _done(board: JobBoard, **options: Any) -> Job:
+    job = board.post("invoice", _DETAILS, key="order/4711", **options)
+    board.claim(job, "worker")
+    board.consume(job, "worker", {"paid": True})
+    return board.get(job.uuid)
+
+
+@on_both
+def test_a_complete_job_is_posted_again_once_and_stays_as_it_is(board: JobBoard) -> None:
+    old = _done(board, priority=JobPriority.HIGH, max_attempts=7, lane="tenant:1")
+    ask = ask_as(board, "retry", "details", "purge")
+    assert "Post again with changed details …" in text_of(ask.get(_path(old)[:-6]))
+    page = ask.get(_path(old))
+    assert "is complete, and stays so: what it has done is done once more." in text_of(page)
+    assert 'name="purge"' not in page.text
+    form = _form(page) | {"purge": "yes"}
+    first, second = ask.post(_path(old), form), ask.post(_path(old), form)
+    assert first.url == second.url
+    (new,) = board.iterjobs()
+    assert (new.name, new.key, new.priority, new.max_attempts, new.lane) == (
+        old.name, old.key, old.priority, old.max_attempts, old.lane
+    )  # fmt: skip
+    assert new.details == _DETAILS
+    assert old.state is JobState.COMPLETE
+    assert old.record.result == {"paid": True}
+    assert f"It was posted anew, with changed details: {new.uuid[-8:]}" in text_of(ask.get(_path(old)[:-6]))
+    (job,) = board.claim_next("worker")
+    board.consume(job, "worker")
+    assert ask.post(_path(old), form).url == first.url
+    assert list(board.iterjobs()) == []
+
+
+def test_one_that_was_restored_and_is_complete_by_now_does_not_run_again(board: JobBoard) -> None:
     old = _failed(board)
+    ask = ask_as(board, "retry", "details")
+    form = _form(ask.get(_path(old)))
+    board.restore(old)
+    board.claim(old, "worker")
+    board.consume(old, "worker")
+    answer = ask.post(_path(old), form)
+    assert (answer.status_code, list(board.iterjobs())) == (409, [])
+    assert "the job has changed since this form was shown" in text_of(answer)
+    # That page says that the job is complete; who sends its form has decided so.
+    assert "is complete, and stays so" in text_of(answer)
+    assert ask.post(_path(old), _form(answer)).status_code == 200
+    assert len(list(board.iterjobs())) == 1
+
+
+def test_a_form_that_lost_its_fields_posts_nothing(board: JobBoard) -> None:
+    for old in _done(board), _failed(board):
+        ask = ask_as(board, "retry", "details")
+        assert ask.post(_path(old), {"details": "{}"}).status_code == 409
+        assert list(board.iterjobs()) == []
+
+
+def test_a_complete_job_that_is_forgotten_by_now_is_not_posted() -> None:
+    with fetch(fresh_name(), "memory://", retention=60) as board:
+        old = _done(board)
+        ask = ask_as(board, "retry", "details")
+        form = _form(ask.get(_path(old)))
+        clock_of(board).move(3600)
+        assert ask.post(_path(old), form).status_code == 404
+        assert list(board.iterjobs()) == []
+
+
+@pytest.mark.parametrize("end", [_failed, _done])
+@pytest.mark.parametrize("rights", [(), ("retry",), ("details",), ("restore", "purge", "details")])
+def test_it_needs_both_rights(board: JobBoard, rights: tuple[str, ...], end: Callable[[JobBoard], Job]) -> None:
+    old = end(board)
     ask = ask_as(board, *rights)
     assert ask.get(_path(old)).status_code == 403
     assert ask.post(_path(old), {"details": "{}"}).status_code == 403
@@ -182,7 +253,7 @@ def test_what_only_a_restore_keeps_is_not_posted_anew(board: JobBoard) -> None:
     reasons = {
         parent: "other jobs wait for it",
         followed: "other jobs follow its end",
-        waiting: "it is not in the trash",
+        waiting: "it is not in the trash, and not complete",
     }
     for job, reason in reasons.items():
         if job is not waiting:

@@ -17,7 +17,7 @@ RIGHTS: Mapping[str, str] = {
     "signal": "send signals to jobs, such as an approval",
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",
-    "retry": "post jobs of the trash anew with changed details; needs details, too",
+    "retry": "post jobs of the trash, and complete ones, anew with changed details; needs details, too",
     "purge": "delete jobs from the trash for good",
     "pause": "pause a name, a lane, or the board",
     "resume": "end a pause",

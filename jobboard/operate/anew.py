@@ -1,7 +1,7 @@
-"""Posts a job of the trash anew, with other details: a job of its own, under a uuid that follows from the old one.
+"""Posts a job of the trash, or a complete one, anew with other details: under a uuid that follows from the old one.
 
 So nothing is lost if this ends midway, and however often it is asked for, and by whomever, one job is posted for one
-stay in the trash.
+stay in the trash, and for one that is complete.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
+#: The states of what can be posted anew.
+ENDED = frozenset({JobState.TRASHED, JobState.COMPLETE})
 #: The same on every board.
 _NAMESPACE = uuids.UUID("6a6f6262-6f61-4264-8073-616e65770001")
 
@@ -29,7 +31,7 @@ def uuid_anew(job: Job) -> str:
 
 
 def find_anew(board: JobBoard, job: Job) -> Job | None:
-    """Return the job that was posted in the place of one in the trash; None if there is none, or it is forgotten."""
+    """Return the job that was posted in the place of one that ended; None if there is none, or it is forgotten."""
     try:
         return board.get(uuid_anew(job))
     except NotFound:
@@ -37,10 +39,10 @@ def find_anew(board: JobBoard, job: Job) -> Job | None:
 
 
 def obstacle_of(board: JobBoard, job: Job) -> str | None:
-    """Say why it can't be posted anew, as only a restore keeps what belongs to it; None if it can."""
+    """Say why it can't be posted anew, as what belongs to it would not be kept; None if it can."""
     ties = row_of(job).ties
-    if job.record.state is not JobState.TRASHED:
-        return "it is not in the trash"
+    if job.record.state not in ENDED:
+        return "it is not in the trash, and not complete"
     if job.details is None:
         return "what it carries can't be decoded"
     if flow_of(board, job).has_relatives:

@@ -16,7 +16,7 @@ from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.events import EventKind
 from jobboard.job import row_of
-from jobboard.operate.anew import find_anew
+from jobboard.operate.anew import ENDED, find_anew
 from jobboard.operate.attempts import attempts_of
 from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
@@ -82,7 +82,7 @@ def _send_signal(view: View, job: Job) -> Message:
 
 
 def _shown(view: View, job: Job, message: Message | None = None, status: int = 200) -> Response:
-    flow, is_trashed = flow_of(view.board, job), job.record.state is JobState.TRASHED
+    flow, has_ended = flow_of(view.board, job), job.record.state in ENDED
     return view.render(
         "job.html",
         status,
@@ -96,8 +96,8 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         reasons=why(view.board, job),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=_holder_of_key(view, job),
-        may_retry=is_trashed and view.may("retry") and view.may("details"),
-        anew=find_anew(view.board, job) if is_trashed else None,
+        may_retry=has_ended and view.may("retry") and view.may("details"),
+        anew=find_anew(view.board, job) if has_ended else None,
         carried=_carried(view, job) if view.may("details") else None,
         progress=_progress(job),
         attempts=_attempts(job),

@@ -1,4 +1,4 @@
-"""A job of the trash posted anew with other details: the form, and what is done with it."""
+"""A job of the trash, or a complete one, posted anew with other details: the form, and what is done with it."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ def act(view: View) -> Response:
         message = Message("warn", "Nothing was posted: somebody else has posted it anew, with other details.")
         return _form(view, job, text, message, 409)
     _text_of(view, job)
+    if view.field("anew") != uuid_anew(job):
+        # It may have been restored, and be complete by now: nobody has decided to run it again.
+        message = Message(
+            "warn", "Nothing was posted: the job has changed since this form was shown. Look at it again."
+        )
+        return _form(view, job, text, message, 409)
     try:
         posted = post_anew(view.board, job, _checked(view, job, text))
     except AlreadyPosted as error:
@@ -85,7 +91,7 @@ def _text_of(view: View, job: Job) -> str:
     if obstacle is None and len(quote_plus(text)) > _MAX_SENT:
         obstacle = "its details are too large for a form"
     if obstacle is not None:
-        raise HTTPException(409, f"this job can't be retried with changed details, as {obstacle}")
+        raise HTTPException(409, f"this job can't be posted anew with changed details, as {obstacle}")
     return text
 
 
