@@ -158,7 +158,7 @@ def fire(session: Session, id: str) -> None:
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
 @pass_session
 def backfill(session: Session, id: str, start: str, end: str) -> None:
-    """Post now the jobs of all fire times of a span of time."""
+    """Post now the jobs of all fire times of a span of time; the schedule itself goes on meanwhile."""
     jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
     session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
 

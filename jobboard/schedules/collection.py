@@ -29,14 +29,14 @@ from jobboard.schedules.transitions import (
     Stored,
     change_of,
     check_next_run_time,
-    fired,
     first_progress,
     is_put_off_by_start,
     kept_progress,
     posting_of,
     readable_of,
     start_at,
-    step_with,
+    step_by_hand,
+    step_of_backfill,
 )
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.types import IfExistsName
@@ -312,13 +312,19 @@ class Schedules:
 
         :raises NotFound: there is no such schedule.
         """
-        return self._fire_for(id, lambda schedule, now: [now])[0]
+        fire_time = self._client.call(self._backend.now)
+
+        def decide(stored: Stored, postings: list[NewJob], now: float) -> ScheduleStep:
+            return step_by_hand(stored, self._firing.progress_now(stored), postings[0], fire_time, now)
+
+        return self._post_for(id, [fire_time], decide)[0]
 
     def backfill(self, id: str, start: datetime, end: datetime) -> list[Job]:
         """Post the jobs of all fire times from ``start`` to ``end`` now.
 
-        A job that is live already is not posted again. Atomic in parts of as many jobs as one step of the store can
-        post.
+        A job that is live already is not posted again. The jobs don't count towards ``max_instances``: the schedule
+        goes on meanwhile. Atomic in parts of as many jobs as one step of the store can post; the last one writes the
+        one line of history for all.
 
         :param start: an aware datetime; included, as is ``end``.
         :returns: handles on all of these jobs, in the order of their fire times.
@@ -328,33 +334,31 @@ class Schedules:
         first, last = check_moment("start", start), check_moment("end", end)
         if last < first:
             raise ValueError(f"end {end} is before start {start}")
+        schedule = self.get(id)
+        found = takewhile(lambda time: time <= last, fire_times(replace(schedule, start=None, end=None), first - 1e-6))
+        times = list(islice(found, MAX_BACKFILLED + 1))
+        if len(times) > MAX_BACKFILLED:
+            raise ValueError(f"more than {MAX_BACKFILLED} fire times are from {start} to {end}; take a shorter time")
+        size = self._firing.most_of(schedule)
+        return [job for at in range(0, len(times), size) for job in self._backfill_part(id, times, at, at + size)]
 
-        def times(schedule: Schedule, now: float) -> list[float]:
-            whole = replace(schedule, start=None, end=None)
-            found = takewhile(lambda time: time <= last, fire_times(whole, first - 1e-6))
-            wanted = list(islice(found, MAX_BACKFILLED + 1))
-            if len(wanted) > MAX_BACKFILLED:
-                raise ValueError(
-                    f"more than {MAX_BACKFILLED} fire times are from {start} to {end}; take a shorter time"
-                )
-            return wanted
+    def _backfill_part(self, id: str, times: list[float], start: int, end: int) -> list[Job]:
+        count = len(times) if end >= len(times) else 0
 
-        return self._fire_for(id, times)
+        def decide(stored: Stored, postings: list[NewJob], now: float) -> ScheduleStep:
+            progress = self._firing.progress_now(stored)
+            return step_of_backfill(stored, progress, postings, times[-1], count, now)
 
-    def _fire_for(self, id: str, times: Callable[[Schedule, float], list[float]]) -> list[Job]:
-        schedule, now = self.get(id), self._client.call(self._backend.now)
-        wanted, size = times(schedule, now), self._firing.most_of(schedule)
-        return [
-            job for start in range(0, len(wanted), size) for job in self._post_for(id, wanted[start : start + size])
-        ]
+        return self._post_for(id, times[start:end], decide)
 
-    def _post_for(self, id: str, wanted: list[float]) -> list[Job]:
+    def _post_for(
+        self, id: str, times: list[float], step_of: Callable[[Stored, list[NewJob], float], ScheduleStep]
+    ) -> list[Job]:
         postings: list[NewJob] = []
 
         def decide(stored: Stored, now: float) -> ScheduleStep:
-            postings[:] = [posting_of(stored.schedule, time) for time in wanted]
-            records = fired(wanted, postings, now, "by hand")
-            return step_with(stored, self._firing.progress_now(stored), tuple(postings), records, now)
+            postings[:] = [posting_of(stored.schedule, time) for time in times]
+            return step_of(stored, postings, now)
 
         self._stored.change(id, decide)
         with after_a_change():

@@ -188,28 +188,45 @@ def step_of(stored: Stored, plan: Plan, now: float) -> ScheduleStep:
         FireRecord(omitted.kind, _moment(now), _moment(omitted.last), reason=omitted.reason, count=omitted.count)
         for omitted in plan.omitted
     ]
-    return step_with(stored, plan.progress, postings, records + fired(plan.fires, postings, now), now)
-
-
-def fired(
-    fires: Sequence[float], postings: Sequence[NewJob], now: float, reason: str | None = None
-) -> list[FireRecord]:
-    """Return the lines of history about fire times that are posted."""
-    return [
-        FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, reason)
-        for fire_time, posting in zip(fires, postings, strict=True)
+    records += [
+        FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid)
+        for fire_time, posting in zip(plan.fires, postings, strict=True)
     ]
+    return step_with(stored, _counting(stored.schedule, plan.progress, postings), postings, records, now)
+
+
+def step_by_hand(stored: Stored, progress: Progress, posting: NewJob, fire_time: float, now: float) -> ScheduleStep:
+    """Return the step of somebody who fires a schedule by hand; the job counts as one of its instances."""
+    record = FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, "by hand")
+    return step_with(stored, _counting(stored.schedule, progress, [posting]), [posting], [record], now)
+
+
+def step_of_backfill(
+    stored: Stored, progress: Progress, postings: Sequence[NewJob], last: float, count: int, now: float
+) -> ScheduleStep:
+    """Return a step of a backfill: its jobs are no instances, or they would keep the schedule from firing.
+
+    :param last: the last fire time of the backfill. :param count: how many fire times the line of history stands for,
+        of which there is one for the whole backfill; 0 for none.
+    """
+    record = FireRecord(EventKind.FIRED, _moment(now), _moment(last), reason="backfill", count=count)
+    return step_with(stored, progress, postings, [record] if count else [], now)
+
+
+def _counting(schedule: Schedule, progress: Progress, postings: Sequence[NewJob]) -> Progress:
+    """Count jobs as instances of their schedule, if it has a limit on them."""
+    if schedule.max_instances is not None:
+        progress.live += [posting.uuid for posting in postings]
+    return progress
 
 
 def step_with(
     stored: Stored, progress: Progress, postings: Sequence[NewJob], records: Sequence[FireRecord], now: float
 ) -> ScheduleStep:
-    """Return a step to ``progress``, which takes down the jobs and the records."""
+    """Return a step to ``progress``, which takes down the records."""
     schedule = stored.schedule
     for record in records:
         progress.note_down(record)
-    if schedule.max_instances is not None:
-        progress.live += [posting.uuid for posting in postings]
     row = _row_of(schedule, progress, now)
     events = tuple(_event_of(schedule, record) for record in records)
     return ScheduleStep(schedule.id, stored.version, row, tuple(postings), events)

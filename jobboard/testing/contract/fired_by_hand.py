@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from jobboard.board import JobBoard
 from jobboard.events import EventKind
 from jobboard.testing.contract.case import Case, uuids_of
-from jobboard.testing.contract.clockwork import FULL_HOURS, fires_of, hourly, kinds_of
+from jobboard.testing.contract.clockwork import FULL_HOURS, HOUR, fire, fires_of, hourly, kinds_of, rewind
 from jobboard.testing.contract.schedules import each_fault
 from jobboard.testing.faults import Fault, LossyBackend
 
@@ -60,3 +60,34 @@ class FiredByHandCases(Case):
         start = datetime(2024, 1, 1, tzinfo=UTC)
         jobs = board.schedules.backfill("report", start, start + timedelta(hours=249))
         assert fires_of(board.iterjobs()) == fires_of(jobs) == [start + timedelta(hours=n) for n in range(250)]
+
+    def test_a_backfill_does_not_keep_its_schedule_from_firing(self, board: JobBoard, other: JobBoard) -> None:
+        board.schedules.add(hourly())
+        times = rewind(board, "report", 3 * HOUR)
+        start = datetime(2024, 1, 1, tzinfo=UTC)
+        posted = other.schedules.backfill("report", start, start + timedelta(hours=119, minutes=59))
+        assert board.schedules.get("report").progress.live == []  # type: ignore[union-attr]
+        assert fire(board) == 1
+        regular = [job for job in board.iterjobs() if job.uuid not in uuids_of(posted)]
+        assert fires_of(regular) == times[-1:]
+        # Those of the schedule itself, and those that are fired by hand, go on counting.
+        rewind(board, "report", HOUR)
+        assert fire(board) == 0
+
+    def test_a_backfill_is_one_line_of_history(self, board: JobBoard) -> None:
+        board.schedules.add(hourly(trigger=FULL_HOURS))
+        by_hand = board.schedules.fire_now("report")
+        start = datetime(2024, 1, 1, tzinfo=UTC)
+        board.schedules.backfill("report", start, start + timedelta(hours=249))
+        board.schedules.backfill("report", start, start)
+        first, whole, single = board.schedules.history("report")
+        assert (first.uuid, first.count) == (by_hand.uuid, 1)
+        assert (whole.kind, whole.count, whole.uuid) == (EventKind.FIRED, 250, None)
+        assert whole.fire_time == start + timedelta(hours=249)
+        assert (single.count, single.fire_time) == (1, start)
+
+    def test_a_backfill_without_a_fire_time_writes_nothing(self, board: JobBoard) -> None:
+        board.schedules.add(hourly(trigger=FULL_HOURS))
+        start = datetime(2024, 1, 1, 0, 10, tzinfo=UTC)
+        assert board.schedules.backfill("report", start, start + timedelta(minutes=40)) == []
+        assert board.schedules.history("report") == []
