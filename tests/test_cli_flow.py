@@ -12,6 +12,7 @@ from helpers.graphs import end, post_graph
 from jobboard import Job, JobBoard, JobState, Posting
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
+from jobboard.cli.app import run
 from jobboard.operate.with_children import family_of
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -219,6 +220,27 @@ class TestWithChildren:
         data = as_json(jobboard("restore", jobs["fetch"].uuid, "--with-children", "--yes", "--json"))
         assert data == {"restored": 1, "left_out": 3, "refused": []}
         assert states(jobs)["scan"] == "unclaimed"
+
+    def test_restore_warns_of_jobs_that_do_not_wait_again(
+        self, jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def warning(*options: str) -> str:
+            run(["restore", fetch.uuid, "--with-children", *options])
+            return capsys.readouterr().err
+
+        fetch = board.post("fetch")
+        ran = [board.post(name, after=[fetch], if_failed="run") for name in ("resize", "scan", "scan")]
+        waits = board.post("page", after=[fetch])
+        for job in (waits, fetch, *ran):
+            board.trash(job)
+        for options in ((), ("--dry-run",), ("--yes",)):
+            told = warning(*options)
+            assert "3 jobs (2 scan, 1 resize) have waited to the end once" in told
+            assert [job.uuid in told for job in (waits, *ran)] == [False, True, True, True]
+        assert [job.state for job in (waits, *ran)] == [JobState.BLOCKED, *3 * [JobState.UNCLAIMED]]
+        board.trash(waits)
+        board.trash(fetch)
+        assert warning("--yes") == ""
 
     def test_more_than_can_be_looked_at_is_refused(
         self, jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch

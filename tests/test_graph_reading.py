@@ -93,9 +93,9 @@ def test_a_fan_out_of_ten_thousand_is_read_in_pages(board: JobBoard) -> None:
     assert len(read_graph(board, jobs["report"].uuid).edges) == 19_996
     # The edges to its parents are read by the hundred; those of these to their common parent by the page.
     assert len(requests) <= 100 + 2 * 20 + 3 * 100 + 10
-    below, is_all = jobs_below(board, [jobs["plan"].uuid])
-    assert (len(below), is_all) == (9_999, True)
-    assert below[-1].name == "report"
+    below = jobs_below(board, [jobs["plan"].uuid])
+    assert (len(below.rows), below.is_complete) == (9_999, True)
+    assert below.rows[-1].name == "report"
 
 
 def test_a_graph_that_is_too_large_is_cut_and_says_so(board: JobBoard) -> None:
@@ -106,10 +106,10 @@ def test_a_graph_that_is_too_large_is_cut_and_says_so(board: JobBoard) -> None:
     others = read_graph(board, jobs["part 7"].uuid, most=50)
     assert (len(others.nodes), others.is_complete) == (51, True), "a job that is met twice counts once"
     assert not read_graph(board, jobs["part 7"].uuid, most=49).is_complete
-    below, is_all = jobs_below(board, [jobs["plan"].uuid], most=50)
-    assert (len(below), is_all) == (50, True)
-    below, is_all = jobs_below(board, [jobs["plan"].uuid], most=49)
-    assert (len(below), is_all) == (49, False)
+    below = jobs_below(board, [jobs["plan"].uuid], most=50)
+    assert (len(below.rows), below.is_complete) == (50, True)
+    below = jobs_below(board, [jobs["plan"].uuid], most=49)
+    assert (len(below.rows), below.is_complete) == (49, False)
 
 
 def test_a_thousand_levels_are_read(board: JobBoard) -> None:
@@ -117,8 +117,8 @@ def test_a_thousand_levels_are_read(board: JobBoard) -> None:
     jobs = post_graph(board, {name: names[number - 1 : number] for number, name in enumerate(names)})
     graph = read_graph(board, jobs["step 500"].uuid)
     assert (graph.number, len(graph.edges), graph.is_complete) == (1000, 999, True)
-    below, _ = jobs_below(board, [jobs["step 989"].uuid])
-    assert [row.name for row in below] == names[990:]
+    below = jobs_below(board, [jobs["step 989"].uuid])
+    assert [row.name for row in below.rows] == names[990:]
 
 
 GRAPH = Graph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -11,10 +11,13 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.selecting import is_filtered, tell_refused
 from jobboard.cli.session import Function, Session, confirm, options
-from jobboard.operate.bulk import ACTIONS, of_what, summary_of
+from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.graph.reading import MAX_JOBS
 from jobboard.operate.with_children import Family, family_of
+
+#: How many jobs that don't wait again are listed.
+_MAX_NAMED = 3
 
 _OPTIONS = options(
     click.option(
@@ -62,6 +65,8 @@ def _change(
     family = family_of(board, find_job(board, job), action)
     if not family.is_complete:
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
+    if family.let_go:
+        session.output.warn(_of_those_let_go(family.let_go))
     if dry_run:
         _list(session, family)
         return
@@ -76,6 +81,17 @@ def _change(
         data["asked"] = outcome.asked
     session.output.report(data, f"{summary_of(family.targets, action.done, outcome)}{left_out}")
     tell_refused(session, outcome.refused)
+
+
+def _of_those_let_go(targets: Sequence[Target]) -> str:
+    """Return what an operator must know of jobs that don't wait for their parents again."""
+    many, which = len(targets) != 1, ", ".join(target.uuid for target in targets[:_MAX_NAMED])
+    more = f" and {len(targets) - _MAX_NAMED:,} more" if len(targets) > _MAX_NAMED else ""
+    return (
+        f"{of_what(targets)} {'have' if many else 'has'} waited to the end once, and will not wait for "
+        f"{'their' if many else 'its'} parents again: {which}{more}. To run {'them' if many else 'it'} after these, "
+        f"restore the parents alone, and {'them' if many else 'it'} once the parents are complete."
+    )
 
 
 def _list(session: Session, family: Family) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from jobboard.operate.graph.reading import MAX_JOBS, jobs_below
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
@@ -21,12 +23,14 @@ class Family:
 
     :ivar targets: in the order in which they are to be changed. :ivar states: of each.
     :ivar left_out: how many are in states that the action is not for. :ivar is_complete: whether these are all.
+    :ivar let_go: those that come back together with a parent, but do not wait for it: their parents had ended once.
     """
 
     targets: list[Target]
     states: list[JobState]
     left_out: int
     is_complete: bool
+    let_go: list[Target]
 
 
 def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -> Family:
@@ -38,9 +42,21 @@ def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -
     :param most: how many jobs at most beside the one itself.
     :raises BoardUnavailable: the store can't be reached.
     """
-    below, is_complete = jobs_below(board, [job.uuid], most)
-    rows = [row_of(job), *below]
+    below = jobs_below(board, [job.uuid], most)
+    rows = [row_of(job), *below.rows]
     fitting = [row for row in rows if row.state in action.states]
     ordered = fitting if action.verb == "restore" else fitting[::-1]
-    targets = [Target(row.uuid, row.name, row.token) for row in ordered]
-    return Family(targets, [row.state for row in ordered], len(rows) - len(fitting), is_complete)
+    let_go = _let_go(fitting, below.edges) if action.verb == "restore" else []
+    states, left_out = [row.state for row in ordered], len(rows) - len(fitting)
+    return Family(_targets_of(ordered), states, left_out, below.is_complete, _targets_of(let_go))
+
+
+def _let_go(rows: Sequence[JobRow], edges: Iterable[tuple[str, str]]) -> list[JobRow]:
+    """Return those of these jobs that don't wait for parents which are among them."""
+    uuids = {row.uuid for row in rows}
+    children = {child for parent, child in edges if parent in uuids}
+    return [row for row in rows if row.uuid in children and (row.ties is None or not row.ties.has_parents)]
+
+
+def _targets_of(rows: Iterable[JobRow]) -> list[Target]:
+    return [Target(row.uuid, row.name, row.token) for row in rows]

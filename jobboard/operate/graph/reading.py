@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import EdgePage, EdgeRow, Outcome
@@ -48,8 +49,20 @@ def read_graph(board: JobBoard, uuid: str, most: int = MAX_JOBS) -> Graph:
     return reader.graph(uuid)
 
 
-def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> tuple[list[JobRow], bool]:
-    """Return the jobs that wait for these, over all levels, parents before children; and whether these are all.
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The jobs that wait for some, over all levels.
+
+    :ivar rows: parents before children. :ivar edges: pairs of parent and child. :ivar is_complete: whether this is all.
+    """
+
+    rows: list[JobRow]
+    edges: Collection[tuple[str, str]]
+    is_complete: bool
+
+
+def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> Below:
+    """Return the jobs that wait for these.
 
     :param most: how many jobs at most beside these.
     :raises BoardUnavailable: the store can't be reached.
@@ -60,7 +73,7 @@ def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> t
     layers = layers_of(list(reader.rows), list(reader.edges))
     given = set(uuids)
     order = [reader.rows[uuid] for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
-    return [row for row in order if row is not None], reader.is_complete
+    return Below([row for row in order if row is not None], reader.edges, reader.is_complete)
 
 
 class _Reader:
