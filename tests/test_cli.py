@@ -279,6 +279,15 @@ class TestOperating:
         assert jobboard("purge", "--all", "--yes") == "1 job named 'a' purged\n"
         assert list(board.trashed()) == []
 
+    def test_a_job_that_is_not_in_the_trash_is_told_as_it_stands(self, jobboard: Run, board: JobBoard) -> None:
+        waiting, claimed, done = (board.post(name) for name in "abc")
+        board.claim(claimed, "ann")
+        board.claim(done, "ann")
+        board.consume(done, "ann")
+        for verb in (["restore"], ["purge", "--yes"]):
+            for job, how in ((done, "is complete"), (claimed, "it is claimed"), (waiting, "it is unclaimed")):
+                assert how in jobboard(*verb, job.uuid, status=REFUSED)
+
     def test_what_cannot_be_restored_is_told(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a", key="k")
         board.trash(job, by="me")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BATCH = 100
 #: How many names are listed.
 _MAX_NAMES = 5
-#: For how many jobs that can't be restored the one that has their key is looked up.
+#: Of how many jobs that can't be restored, or purged, it is looked up why.
 _MAX_NAMED = 20
 
 Step = Callable[[int], object]
@@ -186,7 +186,7 @@ def _not_restored(one: Answered) -> str | None:
         holder = _holder_of_key(one.board, one.target) if len(one.outcome.refused) < _MAX_NAMED else None
         which = f"job {holder}, which is live, " if holder else "another live job of its name "
         return f"stays in the trash: {which}has its key by now"
-    return _NOT_IN_TRASH if is_refusal(one.answer, one.repeated) else None
+    return _not_in_trash(one) if is_refusal(one.answer, one.repeated) else None
 
 
 def _holder_of_key(board: JobBoard, target: Target) -> str | None:
@@ -204,10 +204,21 @@ def _not_purged(one: Answered) -> str | None:
 
     if one.answer is TrashOutcome.DONE or (one.repeated and client_of(one.board).is_gone(one.target.uuid)):
         return None
-    return _NOT_IN_TRASH
+    return _not_in_trash(one)
 
 
-_NOT_IN_TRASH, _NOT_ON_BOARD = "is not in the trash any more", "is not on the board any more"
+def _not_in_trash(one: Answered) -> str:
+    """Return how a job stands that is not in the trash; of the first that are refused as it is now."""
+    if len(one.outcome.refused) >= _MAX_NAMED:
+        return "is not in the trash"
+    try:
+        state = one.board.get(one.target.uuid).state
+    except NotFound:
+        return _NOT_ON_BOARD
+    return "is complete" if state is JobState.COMPLETE else f"is not in the trash: it is {state.value.lower()}"
+
+
+_NOT_ON_BOARD = "is not on the board any more"
 _TRASHED = frozenset({JobState.TRASHED})
 
 ACTIONS: Mapping[str, Action] = {
