@@ -277,6 +277,20 @@ def test_a_failed_parent_for_which_others_wait_is_named_with_what_mends_it(board
     assert [kind for _, kind, _ in found(board)] == ["trash"]
 
 
+def test_jobs_that_wait_for_those_which_wait_for_a_failed_parent_are_told_of(board: JobBoard) -> None:
+    conductor(board, "extract", "load")
+    parents = board.post_many([Posting("extract"), Posting("extract"), Posting("extract")])
+    for number, parent in enumerate(parents):
+        loads = [board.post("load", after=[parent]) for _ in range(1 + number % 2)]
+        if number < 2:
+            board.post("load", after=[board.post("load", after=loads)])
+        board.trash(parent)
+    texts = [finding["text"] for finding in status(board)["findings"]]
+    assert texts[0].startswith(f"1 job, and what waits for it, waits for job {parents[0].uuid}")
+    assert texts[1].startswith(f"2 jobs, and what waits for them, wait for job {parents[1].uuid}")
+    assert texts[2].startswith(f"1 job waits for job {parents[2].uuid}")
+
+
 def test_a_full_name_is_named_by_what_waits_long(board: JobBoard) -> None:
     conductor(board, "a")
     board.limits.set(name="a", running=1)

@@ -18,6 +18,7 @@ class FailedParent:
     """A job in the trash for which others wait.
 
     :ivar waiting: how many of its first :data:`MAX_CHILDREN` children wait. :ivar has_more: whether it has more.
+    :ivar is_deep: whether others were posted to wait for those in turn, which are not counted.
     """
 
     uuid: str
@@ -25,6 +26,7 @@ class FailedParent:
     reason: str | None
     waiting: int
     has_more: bool
+    is_deep: bool
 
 
 def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[FailedParent]:
@@ -38,6 +40,8 @@ def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[Faile
         page = client.call(client.backend.edges.children, parent.uuid, None, MAX_CHILDREN)
         uuids = [edge.child for edge in page.edges]
         rows = [row for part in client.batches(uuids) for row in client.call(client.backend.jobs.read, part)]
-        waiting = sum(row is not None and wait_of(row) is Wait.PARENTS for row in rows)
+        waiting = [row for row in rows if row is not None and wait_of(row) is Wait.PARENTS]
+        is_deep = any(row.ties is not None and row.ties.has_children for row in waiting)
         if waiting:
-            yield FailedParent(parent.uuid, parent.name, parent.reason, waiting, page.cursor is not None)
+            has_more = page.cursor is not None
+            yield FailedParent(parent.uuid, parent.name, parent.reason, len(waiting), has_more, is_deep)

@@ -122,7 +122,8 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
 def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
     for parent in overview.failed_parents:
         number = f"{parent.waiting} or more" if parent.has_more else str(parent.waiting)
-        waiting = f"{number} job{'s' * (number != '1')} wait{'s' * (number == '1')}"
+        further = f", and what waits for {'it' if number == '1' else 'them'}," if parent.is_deep else ""
+        waiting = f"{number} job{'s' * (number != '1')}{further} wait{'s' * (number == '1')}"
         reason = f": {in_one_line(parent.reason)}" if parent.reason else ""
         text = (
             f"{waiting} for job {parent.uuid} ({parent.name}), which is in the trash{reason}. Once the cause is "
