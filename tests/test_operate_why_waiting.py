@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from helpers.graphs import end, post_graph
+from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import Entity, Job, JobBoard, JobState, Posting, backend
 from jobboard.backends.rows import Abandonment, Fence
@@ -20,7 +20,8 @@ from jobboard.testing import eventually
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
     with backend(request.node.name, "memory") as board:
-        board.register_entity(Entity("conductor", "worker", {"names": ["a", "b", "child"], "concurrency": 2}))
+        names = ["a", "b", "child", "report", "load 16", "load 17", "step 11", "step 29"]
+        board.register_entity(Entity("conductor", "worker", {"names": names, "concurrency": 2}))
         yield board
 
 
@@ -79,6 +80,46 @@ def test_a_failed_parent_is_named_with_its_reason_and_the_command_that_mends_it(
     assert found["parent_failed"].endswith(f"jobboard restore {jobs['a'].uuid}")
     board.restore(jobs["a"])
     assert list(reasons(jobs["child"])) == ["parents"]
+
+
+PIPELINE = {
+    f"{step} {table}": [f"{before} {table}"] if before else []
+    for step, before in (("extract", ""), ("transform", "extract"), ("load", "transform"))
+    for table in range(20)
+} | {"report": [f"load {table}" for table in range(20)]}
+
+
+def test_a_job_in_the_trash_is_named_to_all_that_wait_for_it_by_others(board: JobBoard) -> None:
+    jobs = post_graph(board, PIPELINE)
+    board.trash(jobs["extract 17"], reason="no source")
+    for waiting in ("report", "load 17"):
+        found = reasons(jobs[waiting])
+        assert list(found) == ["parent_failed", "parents"]
+        assert found["parent_failed"] == (
+            f"Job {jobs['extract 17'].uuid} (extract 17), for which its parents wait, is in the trash: no source. Once "
+            f"the cause is mended, bring it back with: jobboard restore {jobs['extract 17'].uuid}"
+        )
+    assert list(reasons(jobs["load 16"])) == ["parents"]
+    board.restore(jobs["extract 17"])
+    assert list(reasons(jobs["report"])) == ["parents"]
+
+
+def test_a_parent_that_runs_although_its_parent_failed_is_not_held_up_by_that(board: JobBoard) -> None:
+    first = [board.post("a"), board.post("b")]
+    either = board.post("child", after=first, if_failed="run")
+    last = board.post("child", after=[either])
+    board.trash(first[0])
+    assert list(reasons(last)) == ["parents"]
+
+
+def test_the_search_for_a_failed_job_is_bounded(board: JobBoard) -> None:
+    names = [f"step {number}" for number in range(30)]
+    jobs = post_graph(board, {name: names[max(0, number - 1) : number] for number, name in enumerate(names)})
+    board.trash(jobs["step 0"], reason="bad")
+    assert list(reasons(jobs["step 11"])) == ["parent_failed", "parents"]
+    requests = count_requests(board)
+    assert list(reasons(jobs["step 29"])) == ["parents"]
+    assert len(requests) <= 3 * 10 + 12
 
 
 def test_a_child_in_the_trash_says_which_parent_is_gone(board: JobBoard) -> None:

@@ -14,6 +14,7 @@ from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.operate.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
+from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
 from jobboard.text import in_one_line
 from jobboard.validation import moment
@@ -31,7 +32,7 @@ def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     """Yield why a job waits for others, or for a signal: a kind, and a sentence; nothing if it does not.
 
     Kinds: ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``. Three requests, and one for each 100
-    parents that have ended well, 103 at most; and those that look for a cycle, if it has children.
+    parents that have ended well, 103 at most; and those that look for what its parents wait for, and for a cycle.
     """
     if row.ties is None:
         return
@@ -55,10 +56,11 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     rows = dict(zip([edge.parent for edge in named], _read(board, named), strict=True))
     failed = [edge for edge in named if edge.outcome is Outcome.FAILED]
     for edge in failed:
-        yield "parent_failed", _failed(edge, rows[edge.parent])
+        yield "parent_failed", _failed(edge, rows[edge.parent], f"Its parent {edge.parent} ({edge.name})")
     if counts.failed > len(failed) > 0:
         yield "parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash."
     if counts.open:
+        yield from _why_ancestors(board, row)
         texts = [_open(edge, rows[edge.parent]) for edge in named if edge.outcome is Outcome.OPEN]
         texts += [f"and {counts.open - len(texts):,} more"] if counts.open > len(texts) > 0 else []
         which = f": {', '.join(texts)}" if texts else ""
@@ -66,6 +68,12 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
         yield from _why_cycle(board, row)
     elif not counts.failed:
         yield "graph", _incomplete(counts)
+
+
+def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+    failed = failed_ancestors(board, row)
+    for edge, parent in zip(failed, _read(board, failed), strict=True):
+        yield "parent_failed", _failed(edge, parent, f"Job {edge.parent} ({edge.name}), for which its parents wait,")
 
 
 def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
@@ -125,10 +133,10 @@ def _read(board: JobBoard, edges: Sequence[EdgeRow]) -> list[JobRow | None]:
     return client.call(client.backend.jobs.read, [edge.parent for edge in edges]) if edges else []
 
 
-def _failed(edge: EdgeRow, row: JobRow | None) -> str:
+def _failed(edge: EdgeRow, row: JobRow | None, which: str) -> str:
     reason = in_one_line(row.reason or "no reason was given") if row is not None else "it was purged since"
     return (
-        f"Its parent {edge.parent} ({edge.name}) is in the trash: {reason}. Once the cause is mended, bring it back "
+        f"{which} is in the trash: {reason}. Once the cause is mended, bring it back "
         f"with: jobboard restore {edge.parent}"
     )
 
