@@ -72,6 +72,9 @@ _MODULES = {
     "sharding": {
         "shards": "Count the jobs of each shard, and say which shards do not answer; exit status 2 if there are any.",
     },
+    "waiting": {
+        "wait": "Wait until jobs have ended.",
+    },
     "watching": {
         "entities": "Show the conductors and other participants, alive or not.",
         "export": "Write jobs as JSON, one a line, in the order of claims; without --state those on the board.",

@@ -1,0 +1,106 @@
+"""``jobboard wait``: until jobs have ended, with a status for scripts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from helpers.command_line import as_json
+from helpers.graphs import end
+
+from jobboard import JobBoard, fetch
+from jobboard.cli.app import run
+from jobboard.events import EventKind
+from jobboard.operate.waiting import wait_for_ends
+
+pytest_plugins = ("helpers.command_fixtures",)
+
+Wait = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def wait(uri: str, capsys: pytest.CaptureFixture[str]) -> Wait:
+    """Run ``jobboard wait --json``; returns its status and the states that it printed."""
+
+    def call(*arguments: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        status = run(["wait", *arguments, "--json"])
+        return status, [line["state"] for line in as_json(capsys.readouterr().out)]
+
+    return call
+
+
+def test_jobs_that_are_complete_are_status_0(board: JobBoard, wait: Wait) -> None:
+    jobs = [board.post("a", key=str(number)) for number in range(3)]
+    for job in jobs[1:]:
+        end(board, job)
+    board.claim(jobs[0], "ann")
+    ended = threading.Timer(0.3, board.consume, (jobs[0], "ann", {"rows": 7}))
+    ended.start()
+    assert wait("a:0", jobs[1].uuid, jobs[2].uuid[-12:]) == (0, ["COMPLETE"] * 3)
+    ended.join()
+
+
+def test_its_json_has_the_results(board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    job = board.post("a")
+    end(board, job)
+    assert run(["wait", job.uuid, "--json"]) == 0
+    expected = {"uuid": job.uuid, "name": "a", "state": "COMPLETE", "result": {"ok": True}, "reason": None}
+    assert as_json(capsys.readouterr().out) == [expected]
+
+
+def test_a_job_that_is_in_the_trash_is_status_1(board: JobBoard, wait: Wait) -> None:
+    done, trashed, other = (board.post(name) for name in "abc")
+    for job in (done, other):
+        end(board, job)
+    board.trash(trashed, reason="no source")
+    assert wait(done.uuid, trashed.uuid, other.uuid) == (1, ["COMPLETE", "TRASHED", "COMPLETE"])
+
+
+def test_a_timeout_is_status_124(board: JobBoard, wait: Wait) -> None:
+    done, blocked_by, trashed = (board.post(name) for name in "abc")
+    end(board, done)
+    board.trash(trashed)
+    blocked = board.post("d", after=[blocked_by])
+    assert wait(done.uuid, blocked.uuid, trashed.uuid, "--timeout", "0.1s") == (
+        124, ["COMPLETE", "BLOCKED", "TRASHED"],
+    )  # fmt: skip
+
+
+def test_a_job_that_is_not_there_is_refused(board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    job = board.post("a")
+    board.cancel(job)
+    assert run(["wait", job.uuid]) == 1
+    assert f"no job {job.uuid}" in capsys.readouterr().err
+
+
+def test_what_ends_and_is_forgotten_while_another_is_waited_for_is_known(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fetch("test", uri, retention=0) as board:
+        first, *others = (board.post(name) for name in ("first", "cancelled", "purged", "consumed"))
+        subscribed, told, ends = threading.Event(), threading.Event(), list[str]()
+        subscribe = board.subscribe
+
+        def noted(*given: Any) -> Any:
+            unsubscribe = subscribe(*given)
+            subscribed.set()
+            return unsubscribe
+
+        monkeypatch.setattr(board, "subscribe", noted)
+        thread = threading.Thread(
+            target=lambda: ends.extend(line["state"] for line in wait_for_ends(board, [first, *others], 60))
+        )
+        thread.start()
+        assert subscribed.wait(30)
+        subscribe(lambda event: told.set() if event.uuid == others[2].uuid else None, {EventKind.CONSUMED})
+        board.cancel(others[0])
+        board.trash(others[1])
+        board.purge(others[1])
+        end(board, others[2])
+        assert told.wait(30)
+        end(board, first)
+        thread.join(60)
+        assert ends == ["COMPLETE", "CANCELLED", "PURGED", "COMPLETE"]
