@@ -66,7 +66,8 @@ class Schedule:
         more than a thousand the last thousand).
     :param misfire_grace: a fire time that is later than this many seconds is not posted, and told as MISSED; None: a
         late run is better than none.
-    :param max_instances: how many jobs of this schedule may be live at a time; None for any number.
+    :param max_instances: how many jobs of this schedule may be live at a time; None for any number. Those of a backfill
+        don't count.
     :param overlap: what becomes of a fire time beyond that: ``"skip"``, or ``"buffer_one"``: one waits for room.
     :param jitter: every fire is put off by 0 to this many seconds, which depend on the id and the fire time only.
     :param start: there is no fire time before it, and none after ``end``; aware datetimes.
