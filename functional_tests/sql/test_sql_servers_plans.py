@@ -94,7 +94,7 @@ _VALUES: dict[str, Any] = {
     "due_at": 2e9, "whos": ["alice"], "tokens": [1], "results": [None], "retentions": [60.0], "names": ["resize"],
     "ranks": [-3], "bodies": [b"."], "max_attempts": [None], "run_ats": [None], "delays": [None], "channel": "c",
     "kinds": ["CLAIMED"], "at": 1.0, "result": None, "retention": 60.0, "last": 0, "fences": ("u", 1, "alice"),
-    "least_token": 1, "floors": [], "better": _PLACE, "mark": None, "due_floor": -1e300,
+    "least_token": 1, "floor": _PLACE, "floors": [], "better": _PLACE, "mark": None, "due_floor": -1e300,
 }  # fmt: skip
 
 
@@ -122,7 +122,8 @@ def _pages_of(cursor: Any, sql: str, values: dict[str, Any]) -> int:
 
 
 def _rows_of(cursor: Any, sql: str, values: dict[str, Any]) -> int:
-    cursor.execute(f"SET @jobboard_now = 1e9, @jobboard_status = 0, @jobboard_place = {_PLACE}, @jobboard_first = 1")
+    cursor.execute(f"SET @jobboard_now = 1e9, @jobboard_place = {_PLACE}, @jobboard_first = 1")
+    cursor.execute("SET @jobboard_status = 0, @jobboard_has_floors = 1")
     cursor.execute("FLUSH STATUS")
     cursor.execute(sql, values)
     cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")

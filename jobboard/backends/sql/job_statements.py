@@ -78,8 +78,8 @@ SMALL_JOB: list[Any] = [null().label(column.name) if column.name in _LARGE else 
 
 
 def _from_floor(condition: Any) -> Any:
-    """What has a moment, and on PostgreSQL one that is above the floor of the transaction."""
-    return either(condition, postgresql=condition & (jobs.c.due_at > p("due_floor")))
+    """What has a moment, and on servers one that is above the floor of the transaction."""
+    return either(condition & (jobs.c.due_at > p("due_floor")), sqlite=condition)
 
 
 _due = mine & _from_floor(jobs.c.due_at <= p("now"))

@@ -10,6 +10,7 @@ from jobboard.backends.sql.backend import Operations
 from jobboard.backends.sql.mysql.connection import Connect, connector
 from jobboard.backends.sql.mysql.driver import MysqlDriver
 from jobboard.backends.sql.mysql.fast_path import MysqlClaimedJobs, MysqlClaiming, MysqlPosting
+from jobboard.backends.sql.mysql.reading import MysqlReading
 from jobboard.backends.sql.mysql.steps import MysqlSteps
 from jobboard.backends.sql.mysql.tls import OPTIONS as TLS_OPTIONS
 from jobboard.backends.sql.mysql.tls import tls_of
@@ -50,7 +51,7 @@ class MysqlBackend(ServerBackend):
             self._nodes = _nodes_of(address, tls, socket)
 
     def _operations_on(self, database: ServerDatabase) -> Operations:
-        return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs, steps=MysqlSteps)
+        return Operations(database, MysqlPosting, MysqlClaiming, MysqlClaimedJobs, MysqlReading, MysqlSteps)
 
     def _connector(self) -> tuple[Connect, str]:
         places = ",".join(f"{node['host']}:{node['port']}" for node in self._nodes)

@@ -29,9 +29,11 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.sql.claimed_jobs import ClaimedJobs, fit_one_statement
 from jobboard.backends.sql.claiming import Claiming, claimed_by
+from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.job_statements import FIND_MANY
 from jobboard.backends.sql.mysql.errors import DUPLICATE, LOCK_TIMEOUT, NO_NULL, code_of
 from jobboard.backends.sql.mysql.fast_statements import (
+    BEGIN_CLAIM,
     BEGIN_NOW,
     CLAIM,
     CLAIM_ONE,
@@ -40,6 +42,7 @@ from jobboard.backends.sql.mysql.fast_statements import (
     CONSUME_ONE,
     FIRST,
     FIRST_OF_NAME,
+    FIRST_PLACE,
     FIRST_POSTED,
     FORGET_FIRST,
     HEADS,
@@ -49,8 +52,6 @@ from jobboard.backends.sql.mysql.fast_statements import (
     POST,
     POST_LINES,
     POSTED,
-    SET_STATUS,
-    STATUS,
 )
 from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.mysql.transaction import MAX_TEXT, MysqlTransaction, SqlText
@@ -69,16 +70,18 @@ MAX_NAMES = 100
 UNKNOWN_TIME = 0.0
 
 
-def _transaction_on(database: ServerDatabase, cursor: Any) -> MysqlTransaction:
+def transaction_on(database: ServerDatabase, cursor: Any) -> MysqlTransaction:
     return MysqlTransaction(cursor, database.driver.dialect, database.board, UNKNOWN_TIME)
 
 
-def _write(database: ServerDatabase, *statements: Statement) -> AbstractContextManager[MysqlTransaction]:
+def _write(
+    database: ServerDatabase, statements: Sequence[Statement], **parameters: Any
+) -> AbstractContextManager[MysqlTransaction]:
     """Return a transaction that is begun by one request: these statements and its own first one."""
 
     def begin(cursor: Any) -> MysqlTransaction:
-        transaction = _transaction_on(database, cursor)
-        transaction.begin_with_next(*BEGIN_NOW, *statements)
+        transaction = transaction_on(database, cursor)
+        transaction.begin_with_next(*statements, **parameters)
         return transaction
 
     return database.transaction(begin)
@@ -86,7 +89,7 @@ def _write(database: ServerDatabase, *statements: Statement) -> AbstractContextM
 
 def run_script(database: ServerDatabase, script: Script, **parameters: Any) -> list[Sequence[Row]]:
     """Run a script; return the rows of each statement that has any."""
-    with database.transaction(functools.partial(_transaction_on, database)) as transaction:
+    with database.transaction(functools.partial(transaction_on, database)) as transaction:
         transaction.commit_by(script, **parameters)
     return transaction.answers
 
@@ -101,7 +104,7 @@ class MysqlPosting(Posting):
         if not rows or any(new.key is not None or is_tied(new) for new in rows):
             return super().post(rows)
         try:
-            with _write(self._transactions) as transaction:
+            with _write(self._transactions, BEGIN_NOW) as transaction:
                 _post(transaction, rows)
         except LongPath:
             return super().post(rows)
@@ -118,11 +121,11 @@ class MysqlPosting(Posting):
 
     def _posted_before(self, rows: Sequence[NewJob]) -> list[Posted]:
         """Return the answers in one round trip if all of these are on the board and nothing is due, else []."""
-        with _write(self._transactions, SET_STATUS) as transaction:
+        look = self._transactions.floors.look_for_due()
+        with _write(self._transactions, BEGIN_CLAIM, **asked_by(look)) as transaction:
             transaction.do(FIND_MANY, uuids=transaction.list_of(new.uuid for new in rows))
-            transaction.do(STATUS)
             transaction.changed = False
-        found, [(status, _)] = transaction.answers
+        [(status, *_)], found = transaction.answers
         jobs = {job.uuid: job for job in map(job_of, found)}
         if status or any(new.uuid not in jobs for new in rows):
             return []
@@ -143,22 +146,33 @@ class MysqlClaiming(Claiming):
         try:
             if limit == 1 and (names is None or len(names) == 1):
                 return self._claim_one(claim, names)
-            with _write(self._transactions, SET_STATUS) as transaction:
-                rows = _heads(transaction, names, limit)
-                is_any_blocked = _is_any_blocked(rows, [] if rows else transaction.rows(STATUS))
-                claimed = _claim(transaction, claim, rows)
-            return self._exchange(claim, names, limit, claimed) if is_any_blocked else claimed
+            look = self._transactions.floors.look(names)
+            with _write(self._transactions, BEGIN_CLAIM, **asked_by(look)) as transaction:
+                status, *rows = not_empty(_heads(transaction, look, limit), self._transactions.driver.where)
+                _check(status, rows)
+                claimed = _claim(transaction, claim, status, rows)
+            return self._answer(claim, look, limit, status, rows, claimed)
         except LongPath:
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
         script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
-        rows, statuses = run_script(self._transactions, script, name=name, limit=1, **claimed_by(claim))
-        is_any_blocked = _is_any_blocked(rows, not_empty(statuses, self._transactions.driver.where))
+        look = self._transactions.floors.look(names)
+        [floor] = floors_of(look)
+        asked = {"name": name, "limit": 1, "floor": floor, **claimed_by(claim), **asked_by(look)}
+        statuses, rows = run_script(self._transactions, script, **asked)
+        [status] = not_empty(statuses, self._transactions.driver.where)
+        _check(status, rows)
         if rows:
             self._transactions.notify(False)
-        claimed = _claimed(claim, rows)
-        return self._exchange(claim, names, 1, claimed) if is_any_blocked else claimed
+        return self._answer(claim, look, 1, status, rows, _claimed(claim, status, rows))
+
+    def _answer(
+        self, claim: ClaimRequest, look: Look, limit: int, status: Row, rows: Sequence[Row], claimed: list[JobRow]
+    ) -> list[JobRow]:
+        _, is_any_blocked, mark, now = status
+        self._transactions.floors.note(look, mark, float(now), [row[1:3] for row in rows], limit)
+        return self._exchange(claim, look.names, limit, claimed) if is_any_blocked else claimed
 
 
 class MysqlClaimedJobs(ClaimedJobs):
@@ -173,7 +187,7 @@ class MysqlClaimedJobs(ClaimedJobs):
             if len(ends) == 1:
                 self._consume_one(ends[0])
                 return [Verdict.DONE]
-            with _write(self._transactions) as transaction:
+            with _write(self._transactions, BEGIN_NOW) as transaction:
                 for (result, retention), group in itertools.groupby(ends, lambda end: (end.result, end.retention)):
                     _consume(transaction, [end.fence for end in group], result, retention)
         except BoardUnavailable as error:
@@ -240,37 +254,49 @@ def _state_and_moments(new: NewJob, literal: Callable[[object], str]) -> str:
     return f"IF({is_delayed}, {DELAYED}, {UNCLAIMED}),IF({is_delayed}, {run_at}, NULL),{run_at}"
 
 
-def _heads(transaction: MysqlTransaction, names: frozenset[str] | None, limit: int) -> list[Row]:
-    if names is None:
-        return transaction.rows_of_each((FORGET_FIRST, FIRST, HEADS), [{"limit": limit}])
-    many = [{"name": name, "limit": limit} for name in names]
-    found = transaction.rows_of_each((FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), many)
-    return heapq.nsmallest(limit, found, key=position_of)
+def asked_by(look: Look) -> dict[str, Any]:
+    """Return the parameters that say where to look, but for the floors."""
+    better = FIRST_PLACE if look.better is None else look.better
+    return {"mark": look.mark, "due_floor": look.due, "better": better}
 
 
-def _is_any_blocked(heads: Sequence[Row], statuses: Sequence[Row]) -> bool:
-    """Whether any job of the board is BLOCKED.
+def floors_of(look: Look) -> list[int]:
+    """Return the floor of each name, or that of all jobs."""
+    names = [None] if look.names is None else look.names
+    return look.floors(names) or [FIRST_PLACE] * len(names)
 
-    :param statuses: what ``STATUS`` returned; only asked if there are no heads.
+
+def _heads(transaction: MysqlTransaction, look: Look, limit: int) -> list[Row]:
+    """Return the row of the status, and those of the best jobs."""
+    if look.names is None:
+        return transaction.rows_of_each((FIRST, HEADS), [{"limit": limit, "floor": floors_of(look)[0]}])
+    pairs = zip(look.names, floors_of(look), strict=True)
+    many = [{"limit": limit, "name": name, "floor": floor} for name, floor in pairs]
+    status, *found = transaction.rows_of_each((FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), many)
+    return [status, *heapq.nsmallest(limit, found, key=position_of)]
+
+
+def _check(status: Row, heads: Sequence[Row]) -> None:
+    """
     :raises LongPath: something is due or paused, or a head is of a limited name.
     """
-    if any(head[-1] is None for head in heads) or (not heads and statuses[0][0]):
+    if status[0] or any(head[-1] is None for head in heads):
         raise LongPath
-    return bool(heads[0][-2] if heads else statuses[0][1])
 
 
-def _claimed(claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
+def _claimed(claim: ClaimRequest, status: Row, heads: Sequence[Row]) -> list[JobRow]:
     """Return the jobs of heads: they are locked, so the statements make of them just what this does."""
-    jobs = [job_of(row[:-4]) for row in rows]
-    for job, (token, now, *_) in zip(jobs, [row[-4:] for row in rows], strict=True):
-        lifecycle.claim(job, claim, float(now), int(token))
+    now = float(status[-1])
+    jobs = [job_of(row[:-2]) for row in heads]
+    for job, (*_, token, _) in zip(jobs, heads, strict=True):
+        lifecycle.claim(job, claim, now, int(token))
     return jobs
 
 
-def _claim(transaction: MysqlTransaction, claim: ClaimRequest, rows: Sequence[Row]) -> list[JobRow]:
-    if not rows:
+def _claim(transaction: MysqlTransaction, claim: ClaimRequest, status: Row, heads: Sequence[Row]) -> list[JobRow]:
+    if not heads:
         return []
-    jobs = _claimed(claim, rows)
+    jobs = _claimed(claim, status, heads)
     ids = transaction.list_of(job.sequence for job in jobs)
     transaction.do(CLAIM, ids=ids, **claimed_by(claim))
     board, who = transaction.literal(transaction.board), transaction.literal(claim.who)

@@ -7,28 +7,44 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from jobboard.backends.sql.mysql.driver import SET_NOW
+from jobboard.backends.sql.mysql.driver import (
+    SET_NOW,
+    SET_NOW_AND_MARK,
+    due_floor,
+    is_any_blocked,
+    is_over,
+    least_due,
+    least_due_mark,
+)
 from jobboard.backends.sql.mysql.replies import Script
 from jobboard.backends.sql.rows import JOB_COLUMNS, OPTION_COLUMNS
 from jobboard.backends.sql.schema import CLAIMED, COMPLETE, UNCLAIMED
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.tokens import least_token_in_sql, next_token_in_sql
 
-BEGIN_NOW = (Statement(text("START TRANSACTION READ WRITE")), Statement(text(SET_NOW)))
-# Not by SET, which would lock what it reads. Entries of claims that have ended stay in the index until it is purged.
-# They lie after now, and so the scan goes back from now.
+#: Before every job's place.
+FIRST_PLACE = -(2**63) + 1
+
+_BEGIN = Statement(text("START TRANSACTION READ WRITE"))
+BEGIN_NOW = (_BEGIN, Statement(text(SET_NOW)))
+NOW_AND_MARK = Statement(text(SET_NOW_AND_MARK.format(board=":board")))
+#: Find out whether anything is due or paused, whether anything is BLOCKED, and whether floors mean anything: the mark
+#: is the one that they were made under, and nothing is ready that is better than all that they are about.
 SET_STATUS = Statement(
-    text("""
-SELECT (SELECT due_at FROM jobboard_jobs FORCE INDEX (jobboard_due)
-        WHERE board = :board AND due_at <= @jobboard_now ORDER BY due_at DESC LIMIT 1) IS NOT NULL
+    text(f"""
+SELECT {is_over(least_due(":board", due_floor(":mark", ":due_floor")))}
     OR EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND running IS NULL)
-    OR EXISTS (SELECT 1 FROM jobboard_marks WHERE board = :board AND due_at <= @jobboard_now),
-    EXISTS (SELECT 1 FROM jobboard_lanes WHERE board = :board AND blocked_name IS NOT NULL), NULL
-INTO @jobboard_status, @jobboard_is_blocked, @jobboard_id
-""")
+    OR {is_over(least_due_mark(":board"))},
+    {is_any_blocked(":board")}, NULL, NULL, @jobboard_mark <=> :mark AND (
+        SELECT MAX(place) FROM jobboard_jobs FORCE INDEX (jobboard_ready)
+        WHERE board = :board AND state = {UNCLAIMED} AND place < :better
+    ) IS NULL
+INTO @jobboard_status, @jobboard_is_blocked, @jobboard_id, @jobboard_place, @jobboard_has_floors
+""")  # nosec B608 # made of this module's constants only; values are bound parameters
 )
-#: Whether anything is due or paused, and whether anything is BLOCKED.
-STATUS = Statement(text("SELECT @jobboard_status, @jobboard_is_blocked"))
+_STATUS = Statement(text("SELECT @jobboard_status, @jobboard_is_blocked, @jobboard_mark, @jobboard_now"))
+#: Begin to claim, and say what that found.
+BEGIN_CLAIM = (_BEGIN, NOW_AND_MARK, SET_STATUS, _STATUS)
 
 _COLUMNS = ", ".join(f"`{name}`" for name in JOB_COLUMNS)
 
@@ -48,8 +64,14 @@ _BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name =
 # locks takes long over them. So one that only reads finds the first job that is ready, and the other begins there. What
 # lies before that was posted or given back while this claim was under way.
 FORGET_FIRST = Statement(text("SET @jobboard_place = NULL"))
+_FROM_FLOOR = f"place >= IF(@jobboard_has_floors, :floor, {FIRST_PLACE})"
 FIRST, FIRST_OF_NAME = (
-    _in_order("place, id INTO @jobboard_place, @jobboard_first", index, f"{of_name}NOT @jobboard_status", "LIMIT 1")
+    _in_order(
+        "place, id INTO @jobboard_place, @jobboard_first",
+        index,
+        f"{of_name}{_FROM_FLOOR} AND NOT @jobboard_status",
+        "LIMIT 1",
+    )
     for index, of_name in (_BY_READY, _BY_NAME)
 )
 #: As of the same row and moment, it is the same in each statement.
@@ -61,7 +83,7 @@ IF(EXISTS (SELECT 1 FROM jobboard_pauses WHERE board = :board AND name = jobboar
 _FROM_FIRST = "(place = @jobboard_place AND id >= @jobboard_first OR place > @jobboard_place)"
 HEADS, HEADS_OF_NAME = (
     _in_order(
-        f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_now, @jobboard_is_blocked, @jobboard_id := {_ID_UNLESS_LIMITED}",
+        f"{_COLUMNS}, {_NEXT_TOKEN}, @jobboard_id := {_ID_UNLESS_LIMITED}",
         index,
         of_name + _FROM_FIRST,
         "LIMIT :limit FOR UPDATE SKIP LOCKED",
@@ -131,13 +153,10 @@ INSERT INTO jobboard_journal (board, job, kind, who, token, at)
 SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHERE id = @jobboard_id
 """)
     ),
-    STATUS,
     COMMIT,
 )
-CLAIM_ONE = Script("claim", *BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST, HEADS, *_CLAIM_HEAD)
-CLAIM_ONE_OF_NAME = Script(
-    "claim_of_name", *BEGIN_NOW, SET_STATUS, FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME, *_CLAIM_HEAD
-)
+CLAIM_ONE = Script("claim", *BEGIN_CLAIM, FIRST, HEADS, *_CLAIM_HEAD)
+CLAIM_ONE_OF_NAME = Script("claim_of_name", *BEGIN_CLAIM, FIRST_OF_NAME, HEADS_OF_NAME, *_CLAIM_HEAD)
 CONSUME_ONE = Script(
     "consume",
     *BEGIN_NOW,

@@ -38,9 +38,10 @@ class MysqlTransaction(StepwiseTransaction):
         #: Once committed: the rows of each question that was sent with the commit.
         self.answers: list[Sequence[Row]] = []
 
-    def begin_with_next(self, *statements: Statement) -> None:
-        """Begin by these statements, together with the first that is asked."""
-        self._waiting += [statement.on(self._dialect)[0] % self._bound for statement in statements]
+    def begin_with_next(self, *statements: Statement, **parameters: Any) -> None:
+        """Begin by these statements, together with the first that is asked, whose rows come after theirs."""
+        given = {**self._bound, **parameters}
+        self._waiting += [self.write(statement.on(self._dialect)[0], given) for statement in statements]
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         return self.rows_of_each([statement], [parameters])

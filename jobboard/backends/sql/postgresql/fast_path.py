@@ -6,7 +6,6 @@ differential test holds these statements to ``jobboard.backends.lifecycle``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -34,7 +33,7 @@ from jobboard.backends.sql.postgresql.arrays import blobs, numbers, optional, te
 from jobboard.backends.sql.postgresql.pages import page_of
 from jobboard.backends.sql.postgresql.row_identity import RowIdentity, by_identity
 from jobboard.backends.sql.posting import Posting
-from jobboard.backends.sql.reading import RECHECK_DELAY, Reading, no_later_than_exchange, page_of_rows
+from jobboard.backends.sql.reading import page_of_rows
 from jobboard.backends.sql.rows import (
     OPTION_COLUMNS,
     OPTIONS,
@@ -46,6 +45,7 @@ from jobboard.backends.sql.rows import (
 from jobboard.backends.sql.schema import CLAIMED, CODES, COMPLETE, DELAYED, UNCLAIMED
 from jobboard.backends.sql.server_database import ServerDatabase
 from jobboard.backends.sql.server_errors import not_empty
+from jobboard.backends.sql.server_reading import Found, ServerReading
 from jobboard.backends.sql.statement import Statement
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
@@ -215,10 +215,8 @@ class PostgresqlPosting(Posting):
         return {row[0]: row for row in posted}
 
 
-class PostgresqlReading(Reading):
+class PostgresqlReading(ServerReading):
     """Says how long to wait, and reads a page, by one statement."""
-
-    _transactions: ServerDatabase
 
     def page(
         self, states: Collection[JobState], names: frozenset[str] | None, cursor: object | None, size: int
@@ -235,21 +233,11 @@ class PostgresqlReading(Reading):
             rows = self._query(statement, **asked)
         return page_of_rows(sorted((row[:-1] for row in rows if row[0] is not None), key=position_of), size)
 
-    def ready_in(self, names: frozenset[str] | None) -> float | None:
-        statement = READY_IN if names is None else READY_IN_OF_NAMES
-        look = self._transactions.floors.look_to_wait(names)
+    def _look(self, look: Look) -> Found:
+        statement = READY_IN if look.names is None else READY_IN_OF_NAMES
         [(now, mark, due_at, is_barred, is_any_blocked, head)] = self._query(statement, **asked_by(look))
-        if is_barred or (due_at is not None and due_at <= now):
-            wait = super().ready_in(names)
-            # Its transaction looks for what is due from a floor on.
-            recheck_in = max(RECHECK_DELAY, self._transactions.floors.recheck_in())
-            return wait if math.isinf(recheck_in) else min(recheck_in, math.inf if wait is None else wait)
-        if head is not None:
-            return 0.0
-        self._transactions.floors.note(look, mark, now, [], 1)
-        due_in = min(math.inf if due_at is None else float(due_at) - float(now), look.recheck_in(mark))
-        wait = None if math.isinf(due_in) else max(RECHECK_DELAY, due_in)
-        return no_later_than_exchange(wait) if is_any_blocked else wait
+        due_at = None if due_at is None else float(due_at)
+        return Found(float(now), mark, due_at, is_barred, is_any_blocked, head is not None)
 
     def _query(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         return not_empty(self._transactions.query(statement, **parameters), self._transactions.driver.where)
