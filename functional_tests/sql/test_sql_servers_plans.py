@@ -52,6 +52,8 @@ STATEMENTS: dict[str, Statement] = {
     "mysql: consume": mysql.CONSUME,
     "mysql: the first that is ready": mysql.FIRST,
     "mysql: the first of a name": mysql.FIRST_OF_NAME,
+    "mysql: the first from a floor": mysql.FIRST_FROM_FLOOR,
+    "mysql: the first of a name from a floor": mysql.FIRST_OF_NAME_FROM_FLOOR,
     "mysql: claim_next": job_statements.CLAIM_NEXT.find,
     "the heads of a name": job_statements.HEADS_OF_NAME,
     "the next ready names": job_statements.FIRST_OF_NEXT_NAMES,

@@ -37,11 +37,15 @@ from jobboard.backends.sql.mysql.fast_statements import (
     BEGIN_NOW,
     CLAIM,
     CLAIM_ONE,
+    CLAIM_ONE_FROM_FLOOR,
     CLAIM_ONE_OF_NAME,
+    CLAIM_ONE_OF_NAME_FROM_FLOOR,
     CONSUME,
     CONSUME_ONE,
     FIRST,
+    FIRST_FROM_FLOOR,
     FIRST_OF_NAME,
+    FIRST_OF_NAME_FROM_FLOOR,
     FIRST_PLACE,
     FIRST_POSTED,
     FORGET_FIRST,
@@ -132,6 +136,15 @@ class MysqlPosting(Posting):
         return [Posted(PostOutcome.SAME, jobs[new.uuid]) for new in rows]
 
 
+#: By whether any name is asked for, and by whether that is from the start.
+_CLAIM_ONE = {
+    (True, True): CLAIM_ONE,
+    (True, False): CLAIM_ONE_FROM_FLOOR,
+    (False, True): CLAIM_ONE_OF_NAME,
+    (False, False): CLAIM_ONE_OF_NAME_FROM_FLOOR,
+}
+
+
 class MysqlClaiming(Claiming):
     """Claims where nothing is due, nothing is paused, and any or not too many names are wanted.
 
@@ -148,7 +161,7 @@ class MysqlClaiming(Claiming):
                 return self._claim_one(claim, names)
             look = self._transactions.floors.look(names)
             with _write(self._transactions, BEGIN_CLAIM, **asked_by(look)) as transaction:
-                status, *rows = not_empty(_heads(transaction, look, limit), self._transactions.driver.where)
+                status, *rows = _heads(transaction, look, limit)
                 _check(status, rows)
                 claimed = _claim(transaction, claim, status, rows)
             return self._answer(claim, look, limit, status, rows, claimed)
@@ -156,10 +169,10 @@ class MysqlClaiming(Claiming):
             return super().claim_next(claim, names, limit)
 
     def _claim_one(self, claim: ClaimRequest, names: frozenset[str] | None) -> list[JobRow]:
-        script, name = (CLAIM_ONE, None) if names is None else (CLAIM_ONE_OF_NAME, min(names))
         look = self._transactions.floors.look(names)
-        [floor] = floors_of(look)
+        [(name, floor)] = floors_of(look).items()
         asked = {"name": name, "limit": 1, "floor": floor, **claimed_by(claim), **asked_by(look)}
+        script = _CLAIM_ONE[name is None, floor is None]
         statuses, rows = run_script(self._transactions, script, **asked)
         [status] = not_empty(statuses, self._transactions.driver.where)
         _check(status, rows)
@@ -260,19 +273,30 @@ def asked_by(look: Look) -> dict[str, Any]:
     return {"mark": look.mark, "due_floor": look.due, "better": better}
 
 
-def floors_of(look: Look) -> list[int]:
-    """Return the floor of each name, or that of all jobs."""
-    names = [None] if look.names is None else look.names
-    return look.floors(names) or [FIRST_PLACE] * len(names)
+def floors_of(look: Look) -> dict[str | None, int | None]:
+    """Return the floor of each name, or by None that of all jobs; None where nothing is known."""
+    names = [None] if look.names is None else list(look.names)
+    floors = look.floors(names)
+    if not floors:
+        return dict.fromkeys(names)
+    return {name: None if floor == look.better else floor for name, floor in zip(names, floors, strict=True)}
+
+
+def first_of(name: str | None, floor: int | None) -> Statement:
+    """Return what finds the first job of a name, or of all."""
+    if name is None:
+        return FIRST if floor is None else FIRST_FROM_FLOOR
+    return FIRST_OF_NAME if floor is None else FIRST_OF_NAME_FROM_FLOOR
 
 
 def _heads(transaction: MysqlTransaction, look: Look, limit: int) -> list[Row]:
     """Return the row of the status, and those of the best jobs."""
-    if look.names is None:
-        return transaction.rows_of_each((FIRST, HEADS), [{"limit": limit, "floor": floors_of(look)[0]}])
-    pairs = zip(look.names, floors_of(look), strict=True)
-    many = [{"limit": limit, "name": name, "floor": floor} for name, floor in pairs]
-    status, *found = transaction.rows_of_each((FORGET_FIRST, FIRST_OF_NAME, HEADS_OF_NAME), many)
+    asked = []
+    for name, floor in floors_of(look).items():
+        given = {"limit": limit, "name": name, "floor": floor}
+        heads = HEADS if name is None else HEADS_OF_NAME
+        asked += [(statement, given) for statement in (FORGET_FIRST, first_of(name, floor), heads)]
+    status, *found = transaction.rows_of_all(asked)
     return [status, *heapq.nsmallest(limit, found, key=position_of)]
 
 

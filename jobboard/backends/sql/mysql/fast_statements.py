@@ -64,16 +64,18 @@ _BY_READY, _BY_NAME = ("jobboard_ready", ""), ("jobboard_ready_by_name", "name =
 # locks takes long over them. So one that only reads finds the first job that is ready, and the other begins there. What
 # lies before that was posted or given back while this claim was under way.
 FORGET_FIRST = Statement(text("SET @jobboard_place = NULL"))
+
+
+def _first(index: str, of_name: str, *more: str) -> Statement:
+    condition = " AND ".join([f"{of_name}NOT @jobboard_status", *more])
+    return _in_order("place, id INTO @jobboard_place, @jobboard_first", index, condition, "LIMIT 1")
+
+
+# A look from the start names no place: it ends where a state or a name ends. From a place on it passes all dead entries
+# until one that lives, also those of the next name or state.
 _FROM_FLOOR = f"place >= IF(@jobboard_has_floors, :floor, {FIRST_PLACE})"
-FIRST, FIRST_OF_NAME = (
-    _in_order(
-        "place, id INTO @jobboard_place, @jobboard_first",
-        index,
-        f"{of_name}{_FROM_FLOOR} AND NOT @jobboard_status",
-        "LIMIT 1",
-    )
-    for index, of_name in (_BY_READY, _BY_NAME)
-)
+FIRST, FIRST_OF_NAME = (_first(*by) for by in (_BY_READY, _BY_NAME))
+FIRST_FROM_FLOOR, FIRST_OF_NAME_FROM_FLOOR = (_first(*by, _FROM_FLOOR) for by in (_BY_READY, _BY_NAME))
 #: As of the same row and moment, it is the same in each statement.
 _NEXT_TOKEN = next_token_in_sql(least_token_in_sql("@jobboard_now", "SIGNED"))
 # The long path claims jobs of a limited name.
@@ -155,8 +157,15 @@ SELECT board, id, 'CLAIMED', owner, token, last_modified FROM jobboard_jobs WHER
     ),
     COMMIT,
 )
-CLAIM_ONE = Script("claim", *BEGIN_CLAIM, FIRST, HEADS, *_CLAIM_HEAD)
-CLAIM_ONE_OF_NAME = Script("claim_of_name", *BEGIN_CLAIM, FIRST_OF_NAME, HEADS_OF_NAME, *_CLAIM_HEAD)
+CLAIM_ONE, CLAIM_ONE_FROM_FLOOR, CLAIM_ONE_OF_NAME, CLAIM_ONE_OF_NAME_FROM_FLOOR = (
+    Script(name, *BEGIN_CLAIM, first, heads, *_CLAIM_HEAD)
+    for name, first, heads in (
+        ("claim", FIRST, HEADS),
+        ("claim_from_floor", FIRST_FROM_FLOOR, HEADS),
+        ("claim_of_name", FIRST_OF_NAME, HEADS_OF_NAME),
+        ("claim_of_name_from_floor", FIRST_OF_NAME_FROM_FLOOR, HEADS_OF_NAME),
+    )
+)
 CONSUME_ONE = Script(
     "consume",
     *BEGIN_NOW,

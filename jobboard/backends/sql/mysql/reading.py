@@ -8,14 +8,8 @@ from sqlalchemy import text
 
 from jobboard.backends.sql.floors import Look
 from jobboard.backends.sql.mysql.driver import BEGIN_READ, due_floor, least_due, least_due_mark
-from jobboard.backends.sql.mysql.fast_path import MAX_NAMES, asked_by, floors_of, transaction_on
-from jobboard.backends.sql.mysql.fast_statements import (
-    FIRST,
-    FIRST_OF_NAME,
-    FORGET_FIRST,
-    NOW_AND_MARK,
-    SET_STATUS,
-)
+from jobboard.backends.sql.mysql.fast_path import MAX_NAMES, asked_by, first_of, floors_of, transaction_on
+from jobboard.backends.sql.mysql.fast_statements import FORGET_FIRST, NOW_AND_MARK, SET_STATUS
 from jobboard.backends.sql.mysql.transaction import MysqlTransaction
 from jobboard.backends.sql.server_errors import not_empty
 from jobboard.backends.sql.server_reading import Found, ServerReading
@@ -43,11 +37,12 @@ class MysqlReading(ServerReading):
             transaction.begin_with_next(*_BEGIN, **asked_by(look))
             return transaction
 
-        names = [None] if look.names is None else look.names
-        many = [{"name": name, "floor": floor} for name, floor in zip(names, floors_of(look), strict=True)]
-        first = FIRST if look.names is None else FIRST_OF_NAME
+        asked = []
+        for name, floor in floors_of(look).items():
+            given = {"name": name, "floor": floor}
+            asked += [(statement, given) for statement in (FORGET_FIRST, first_of(name, floor), _PLACE)]
         with self._transactions.transaction(begin, lambda cursor, _: cursor.execute("COMMIT")) as transaction:
-            rows = transaction.rows_of_each((FORGET_FIRST, first, _PLACE), many)
+            rows = transaction.rows_of_all(asked)
         (now, mark, *moments, is_barred, is_any_blocked), *places = not_empty(rows, self._transactions.driver.where)
         due_at = min((float(moment) for moment in moments if moment is not None), default=None)
         is_any_ready = any(place is not None for (place,) in places)

@@ -48,12 +48,14 @@ class MysqlTransaction(StepwiseTransaction):
 
     def rows_of_each(self, statements: Sequence[Statement], many: Sequence[Mapping[str, Any]]) -> list[Row]:
         """Ask the same with each of these parameters, in one round trip where the connection can; return all rows."""
-        on_this = [statement.on(self._dialect) for statement in statements]
-        texts = [
-            self.write(sql, {**constants, **self._bound, **parameters})
-            for parameters in many
-            for sql, constants in on_this
-        ]
+        return self.rows_of_all([(statement, parameters) for parameters in many for statement in statements])
+
+    def rows_of_all(self, asked: Sequence[tuple[Statement, Mapping[str, Any]]]) -> list[Row]:
+        """Ask all of this, each with its parameters, in one round trip where the connection can; return all rows."""
+        texts = []
+        for statement, parameters in asked:
+            sql, constants = statement.on(self._dialect)
+            texts.append(self.write(sql, {**constants, **self._bound, **parameters}))
         self._make_room(*texts)
         return [row for rows in answers(self._cursor, *self.take_waiting(), *texts) for row in rows]
 
