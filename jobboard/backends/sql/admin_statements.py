@@ -54,8 +54,25 @@ SELECT * FROM (
     FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
 ) AS holders ORDER BY seconds DESC NULLS LAST LIMIT 100
 """
+# A snapshot of READ COMMITTED lasts as long as a statement. The moment is one of the server's time zone, not of the
+# session's, which is UTC.
+_ON_MARIADB = """
+SELECT CAST(trx_mysql_thread_id AS CHAR), CONCAT('a transaction of ', processes.user, '@', processes.host),
+    'the purge', CONCAT('KILL ', trx_mysql_thread_id),
+    CAST(TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(NOW(), '+00:00', 'SYSTEM')) AS DOUBLE) AS seconds
+FROM information_schema.innodb_trx AS held
+    JOIN information_schema.processlist AS processes ON processes.id = trx_mysql_thread_id
+WHERE trx_mysql_thread_id <> CONNECTION_ID()
+    AND (trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') OR trx_query IS NOT NULL)
+ORDER BY seconds DESC LIMIT 100
+"""
 _NOBODY: Any = select(literal_column("1")).where(literal_column("1 = 0"))
-HOLDERS = Statement(_NOBODY, postgresql=text(_ON_POSTGRESQL))
+HOLDERS = Statement(_NOBODY, postgresql=text(_ON_POSTGRESQL), mysql=text(_ON_MARIADB))
+#: Returns a row if the user may ask for them: MariaDB refuses others.
+MAY_SEE_HOLDERS = Statement(
+    select(literal_column("1")),
+    mysql=text("SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'PROCESS' LIMIT 1"),
+)
 
 _of_name = (pauses.c.board == p("board")) & (pauses.c.name == p("name"))
 _is_limited = pauses.c.running.is_not(None)

@@ -150,6 +150,8 @@ class Maintenance(roles.Maintenance):
 
     def holders(self) -> list[Holder]:
         with self._transactions.read() as transaction:
+            if not transaction.rows(admin_statements.MAY_SEE_HOLDERS):
+                return []
             return [Holder(*row) for row in transaction.rows(admin_statements.HOLDERS)]
 
     def server_version(self) -> str:
