@@ -168,14 +168,14 @@ class _Sleeper(threading.Thread):
         super().__init__(name="jobboard-shard-wait", daemon=True)
         self.number = number
         self._waiter, self._timeout, self._told = waiter, timeout, woken
-        # The time limit of the call holds for the requests of its threads too.
-        self._context = contextvars.copy_context()
+        # The time limit of the call holds for the requests of its threads too; Python 3.14 has a _context of its own.
+        self._call_context = contextvars.copy_context()
         self._has_returned = False
         self.failure: BoardUnavailable | None = None
 
     def run(self) -> None:
         try:
-            self._context.run(self._waiter.wait, self._timeout)
+            self._call_context.run(self._waiter.wait, self._timeout)
         except BoardUnavailable as error:
             self.failure = error
         finally:
