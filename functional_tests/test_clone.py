@@ -73,6 +73,19 @@ def test_the_demo_leaves_a_clean_tree(clone: Path, tmp_path: Path) -> None:
     assert {name for name in left if f"``{name.rstrip('/')}" not in told and "__pycache__" not in name} == set()
 
 
+def test_the_demo_uses_an_editable_installation_as_it_is(clone: Path, tmp_path: Path) -> None:
+    make_environment(clone)
+    [packages] = (clone / ".venv/lib").glob("python*/site-packages")
+    # What an editable installation comes down to.
+    (packages / "__editable__.jobboard.pth").write_text(str(clone))
+    before = sorted(packages.iterdir())
+    (tmp_path / "tree").mkdir()
+    done = run_offline(clone, str(clone / "bin/demo"), str(tmp_path / "tree"))
+    assert (done.returncode, "0 jobs" in done.stdout) == (0, True), done.stderr
+    assert sorted(packages.iterdir()) == before
+    assert not (clone / "build").exists()
+
+
 def test_a_program_saved_in_the_clone_runs_there_on_redis(clone: Path, redis_server: RedisServer) -> None:
     """It imports the checkout's package, which is found before the one that is installed."""
     make_environment(clone)

@@ -26,14 +26,26 @@ A page
 _CUT = "return [...document.querySelectorAll('pre')].filter((pre) => pre.scrollWidth > pre.clientWidth).length"
 
 
+#: Where the first picture of a page and its first code are: (top, bottom) in pixels, and whether the picture is there.
+_FIRST = """
+const [picture, code] = ["article img", "article .highlight-python"].map((one) => document.querySelector(one));
+const place = (one) => [one.getBoundingClientRect().top, one.getBoundingClientRect().bottom];
+return [place(picture), place(code), picture.complete && picture.naturalWidth > 0];
+"""
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page that is made as all others are."""
-    folder = tmp_path_factory.mktemp("doc")
+    return made(tmp_path_factory.mktemp("doc"), _PAGE, "-q", "-W")
+
+
+def made(folder: Path, text: str, *options: str) -> Path:
+    """Make a page of this text, by itself."""
     shutil.copy(DOC / "conf.py", folder)
     shutil.copytree(DOC / "_static", folder / "_static")
-    (folder / "index.rst").write_text(_PAGE)
-    build = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", folder, folder / "built"]
+    (folder / "index.rst").write_text(text)
+    build = [sys.executable, "-m", "sphinx", *options, "-b", "html", folder, folder / "built"]
     subprocess.run(build, check=True, timeout=120)
     return folder / "built/index.html"
 
@@ -45,3 +57,18 @@ def test_no_line_of_code_is_cut_at_the_edge_of_its_column(page: Path) -> None:
             web.resize(size)
             assert web.script(_CUT) == 0, size
             assert web.overflow() == 0, size
+
+
+def test_the_first_page_shows_the_recorded_demo_and_code_at_once(tmp_path: Path) -> None:
+    """The other pages are missing beside it here, which Sphinx warns of."""
+    with browser() as web:
+        web.driver.get(made(tmp_path, (DOC / "index.rst").read_text(), "-Q").as_uri())
+        for size in (DESKTOP, PHONE):
+            for scheme in ("light", "dark"):
+                web.resize(size)
+                web.prefer(scheme)
+                picture, code, is_there = web.script(_FIRST)
+                assert is_there
+                assert picture[1] <= size[1], (size, picture)
+                assert code[0] < size[1], (size, code)
+                assert web.overflow() == 0, size

@@ -108,18 +108,20 @@ class Demo:
             crew.check()
             crew.meet()
             if self._wants_kill and total - live >= total // 2:
-                self._wants_kill = not self._try_to_kill(crew)
+                self._wants_kill = not self._try_to_kill(crew, shown)
             held = Counter(job.record.owner for job in board.iterjobs(states={JobState.CLAIMED}))
             shown.working(total - live, total, crew, held)
             time.sleep(_LOOK_EVERY_BEFORE_KILL if self._wants_kill else _LOOK_EVERY)
         shown.working(total, total, crew, {})
 
-    def _try_to_kill(self, crew: Crew) -> bool:
+    def _try_to_kill(self, crew: Crew, shown: Show) -> bool:
         held = crew.kill_one()
         if held is None:
             return False
         self._held_by_the_dead = held
-        self._report.killed = next(member.label for member in crew.members if member.killed)
+        [killed] = [member for member in crew.members if member.killed]
+        self._report.killed = killed.label
+        shown.killed(killed, len(held))
         return True
 
     def _collect(self, board: JobBoard) -> None:

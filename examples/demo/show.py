@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from demo.crew import Crew
+from demo.crew import Crew, Member
 
 
 class Show:
@@ -27,6 +27,12 @@ class Show:
         if self._live is not None:
             self._bar.update(self._task, completed=number)
             self._live.update(self._bar)
+
+    def killed(self, member: Member, held: int) -> None:
+        """Say once whom it hit, and how many jobs it held."""
+        if self._live is not None:
+            words = f"kill -9 {member.process.pid}: {member.label}, while it holds {held} jobs"
+            self._live.console.print(words, style="bold red", highlight=False)
 
     def working(self, done: int, total: int, crew: Crew, held: Mapping[str | None, int]) -> None:
         """Show how many are done, and how many each conductor holds."""
