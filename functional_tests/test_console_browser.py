@@ -259,6 +259,36 @@ def test_a_live_page_shows_what_happens_but_not_while_somebody_selects(web: Brow
     assert web.messages() == []
 
 
+@pytest.mark.parametrize("page", ["", "health"])
+def test_pages_of_numbers_are_live_and_change_in_place(web: Browser, uri: str, page: str) -> None:
+    """What stands there stays the same element: nothing is taken away and drawn anew, which would flash."""
+    waits = "return performance.getEntriesByType('resource').filter(({ name }) => name.includes('/changes?of=')).length"
+    numbers = "document.querySelectorAll('#main h1, #main .card, #main dd, #chart-jobs canvas')"
+    with fetch("hostile", uri) as board:
+        web.open(f"/b/hostile/{page}")
+        web.choose("#refresh select", "live")
+        if not page:
+            eventually(lambda: web.script(_DRAWN), within=DEADLINE)
+        refreshed = "document.addEventListener('jobboard:refreshed', () => { window.times = (window.times ?? 0) + 1; })"
+        web.script(f"{refreshed}; for (const one of {numbers}) {{ one.marked = true; }}")
+        eventually(lambda: web.script(waits) > 0, within=DEADLINE)
+        for _ in range(3):
+            board.post("counted")
+        web.script("getSelection().selectAllChildren(document.querySelector('h1'))")
+        before = web.script(waits)
+        eventually(lambda: web.script(waits) >= before + 2, within=DEADLINE)
+        assert web.script("return window.times ?? 0") == 0
+        web.script("getSelection().removeAllRanges()")
+        eventually(lambda: web.script("return window.times ?? 0") >= 2, within=DEADLINE)
+        if not page:
+            eventually(
+                lambda: web.script("return document.querySelector('[id=name-counted]') !== null"), within=DEADLINE
+            )
+        assert web.script(f"return [...{numbers}].every((one) => one.marked)")
+    web.choose("#refresh select", "5")
+    assert web.messages() == []
+
+
 def test_keys_find_go_and_list_and_can_be_turned_off(web: Browser) -> None:
     def press(*keys: str) -> None:
         ActionChains(web.driver).send_keys(*keys).perform()

@@ -16,7 +16,10 @@ from helpers.console_jobs import ask_as, board
 from helpers.serving import serving
 
 from jobboard import JobBoard, fetch
+from jobboard.console import shared
 from jobboard.console.pages import changes
+from jobboard.console.view import View
+from jobboard.operate.sampling import Sampler
 from jobboard.testing import eventually
 
 __all__ = ["board"]
@@ -68,6 +71,34 @@ def test_where_nothing_happens_the_answer_is_the_same_number(
     monkeypatch.setattr(changes, "_TIMEOUT", 0.5)
     first = _asked(client)
     assert _asked(client, since=first) == first
+
+
+def test_what_shows_the_status_waits_for_the_next_look_and_not_for_events(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sampler of this console looks when the test says so."""
+    monkeypatch.setattr(changes, "_TIMEOUT", 1.0)
+    monkeypatch.setattr(Sampler, "start", lambda _: None)
+    seen = list[Sampler]()
+
+    def sampler_of(view: View) -> Sampler:
+        seen.append(shared.sampler_of(view))
+        return seen[-1]
+
+    monkeypatch.setattr(changes, "sampler_of", sampler_of)
+    with served({"jobs": board}) as url, httpx.Client(base_url=f"{url}/b/jobs", timeout=60) as client:
+        first = _asked(client, of="looks")
+        board.post("mail")
+        assert _asked(client, of="looks", since=first) == first
+        for number in (1, 2, 3):
+            timer = _later(seen[-1].look)
+            assert _asked(client, of="looks", since=first + number - 1) == first + number
+            timer.join()
+
+
+@pytest.mark.parametrize("page", ["", "names", "health"])
+def test_pages_of_what_the_sampler_saw_wait_for_looks(board: JobBoard, page: str) -> None:
+    assert 'data-live="/b/jobs/changes?of=looks"' in ask_as(board).get(f"/b/jobs/{page}").text
 
 
 def test_of_one_job_only_its_own_events_count(

@@ -66,6 +66,8 @@ class Sampler:
         #: Until when the counts have been taken; None while nobody listens.
         self._heard_until: float | None = None
         self._status: dict[str, Any] | None = None
+        #: How often it has looked, also in vain.
+        self.looks = 0
         #: The minute that is not over yet; only a holder has one.
         self._current: Bucket | None = None
         self._loaded_at: int | None = None
@@ -159,6 +161,7 @@ class Sampler:
         except Exception:
             logger.exception("the sampler of board %r goes on after a fault", self._board.name)
         finally:
+            self.looks += 1
             self._has_looked.set()
 
     def _open(self) -> None:
