@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -73,7 +73,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBoard]:
 
 def effects(tmp_path: Path) -> list[tuple[str, str, float]]:
     """Return what the shop has done, to which order or day, and when."""
-    with sqlite3.connect(tmp_path / "shop.db") as database:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
         return database.execute("SELECT what, about, at FROM done ORDER BY at").fetchall()
 
 

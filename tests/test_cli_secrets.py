@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -96,9 +97,8 @@ def test_the_console_reads_files_and_the_environment(file: str, tmp_path: Path) 
 def test_a_job_store_of_apscheduler_is_read_from_a_file_and_the_environment(
     jobboard: Run, file: str, tmp_path: Path
 ) -> None:
-    sqlite3.connect(tmp_path / "store.db").execute(
-        "CREATE TABLE apscheduler_jobs (id TEXT, next_run_time REAL, job_state BLOB)"
-    )
+    with closing(sqlite3.connect(tmp_path / "store.db")) as store:
+        store.execute("CREATE TABLE apscheduler_jobs (id TEXT, next_run_time REAL, job_state BLOB)")
     (tmp_path / "store").write_text("sqlite:///${FOLDER}/store.db\n")
     for source in (f"@{tmp_path}/store", "sqlite:///${FOLDER}/store.db"):
         said = jobboard("schedule", "import", "--from", source, "--dry-run", "--json", "--board", file)

@@ -182,7 +182,7 @@ def test_what_waits_is_counted_from_an_index_alone(backend: SqliteBackend) -> No
     values = {"board": backend.database.board, "now": time.time()}
     before = step_count(backend, job_statements.NUMBERS, values)
     fill(backend, many - few)
-    assert step_count(backend, job_statements.NUMBERS, values) - before <= 9 * (many - few)
+    assert step_count(backend, job_statements.NUMBERS, values) - before <= 10 * (many - few)
 
 
 def steps_of(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
@@ -238,7 +238,9 @@ def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_an
         fill_both(100)
         few = [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)]
         fill_both(5000)
-        assert [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)] == few
+        many = [steps_of(backend.database._reader.get(), waiter.ready_in) for waiter in (some, any_name)]
+        # Newer ones of SQLite need even fewer.
+        assert all(later <= first for first, later in zip(few, many, strict=True)), (few, many)
         assert 50.0 < (any_name.ready_in() or 0.0) <= 60.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_a_reader_of_json_gets_them_whole() -> None:
 @pytest.mark.parametrize("token", [0, 1, 16777217, least_token(NOW) + 31, least_token(NOW) + 32, 1 << 60])
 @pytest.mark.parametrize("moment", [NOW, 0.0])
 def test_sql_makes_the_same(token: int, moment: float) -> None:
-    [(made,)] = sqlite3.connect(":memory:").execute(
-        f"SELECT {next_token_in_sql(':least', ':token')}", {"token": token, "least": least_token(moment)}
-    )
+    values = {"token": token, "least": least_token(moment)}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        [(made,)] = connection.execute(f"SELECT {next_token_in_sql(':least', ':token')}", values)
     assert made == next_token(token, least_token(moment))
