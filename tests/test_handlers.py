@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from jobboard import Backoff, Handlers, RunAgain, Task
+from jobboard.testing import memory_board, run_due
 
 
 def work(job: Any) -> None: ...
@@ -188,6 +190,29 @@ class TestRunAgain:
             RunAgain(at=datetime.datetime(2030, 1, 1))
         with pytest.raises(ValueError):
             RunAgain(at=datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC), after=1)
+
+
+#: Without postponed annotations, as most programs are. Earlier Pythons refuse these functions themselves.
+_SEEN_BY_TYPE_CHECKERS = """
+@handlers.handler("one")
+def one(job: OnlyForTypeCheckers): return "one"
+
+@handlers.handler("both")
+def both(job, option: OnlyForTypeCheckers = None): return "both"
+
+@handlers.batch("many")
+def many(jobs: list[OnlyForTypeCheckers]): ...
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="needs annotations that are evaluated later")
+def test_an_annotation_may_name_what_only_type_checkers_see() -> None:
+    handlers = Handlers()
+    exec(compile(_SEEN_BY_TYPE_CHECKERS, "seen", "exec", dont_inherit=True), {"handlers": handlers, "__name__": "seen"})
+    with memory_board("handlers") as board:
+        for name in ("one", "both", "many"):
+            board.post(name)
+        assert {job.name for job in run_due(board, handlers)} == {"one", "both", "many"}
 
 
 def test_its_repr_names_the_jobs() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
-from jobboard.conductor.calling import annotations_of, is_async, title_of
+from jobboard.conductor.calling import annotations_of, is_async, signature_of, title_of
 from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, outcome_of_error, outcome_of_result
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.typed_details import InvalidDetails, check_record, fit_details, is_record
@@ -168,7 +167,7 @@ def batch_call_of(name: str, function: Callable[..., Any]) -> BatchCall:
     annotations = annotations_of(function)
     kind = _record_in(annotations[1]) if len(annotations) > 1 else None
     try:
-        inspect.signature(function).bind(*[[]] * (1 if kind is None else 2))
+        signature_of(function).bind(*[[]] * (1 if kind is None else 2))
     except TypeError as error:
         title = title_of(name, function)
         raise TypeError(f"{title} can't be called with a list of jobs: {error}. {_ADVICE}") from None

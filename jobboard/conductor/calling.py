@@ -79,7 +79,7 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     :raises TypeError: the handler can't be called so.
     """
     try:
-        actual = inspect.signature(function, follow_wrapped=False)
+        actual = signature_of(function, follow_wrapped=False)
     except (TypeError, ValueError):
         # Some callables in C have none.
         return _call_to_the_end(function, function)
@@ -96,6 +96,18 @@ def _call_to_the_end(function: Callable[..., Any], call: Callable[[Any], Any]) -
     return AsyncCall(call) if is_async(function) else PlainCall(call)
 
 
+def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> inspect.Signature:
+    """Return a signature also if an annotation names what only type checkers see: Python 3.14 evaluates it only now.
+
+    :raises TypeError: it can't be called. :raises ValueError: it has none, as some callables in C.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, follow_wrapped=follow_wrapped, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function, follow_wrapped=follow_wrapped)
+
+
 def details_type_of(call: Callable[[Any], Any]) -> type | None:
     """Return the type that a handler asks for, by what :func:`call_of` returned; None if it takes the job alone."""
     inner = call.call if isinstance(call, AsyncCall | PlainCall) else call
@@ -106,7 +118,7 @@ def _typed_call(name: str, function: Callable[..., Any], actual: inspect.Signatu
     """Return None if the function does not ask for the details."""
     # A decorator's wrapper, which takes anything, has the annotations of what it wraps.
     try:
-        shown = inspect.signature(function)
+        shown = signature_of(function)
     except ValueError:
         return None
     positional = [one for one in shown.parameters.values() if one.kind in _POSITIONAL]
@@ -160,7 +172,7 @@ def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
 def annotations_of(function: Callable[..., Any]) -> list[Any]:
     """Return the annotations of a function's positional parameters, None for those without one."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return []
     return [_annotation_of(parameter, function) for parameter in parameters if parameter.kind in _POSITIONAL]

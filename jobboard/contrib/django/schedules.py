@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
+from jobboard.conductor.calling import signature_of
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
 from jobboard.contrib.django.discovery import checked_task
@@ -62,7 +62,7 @@ def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
     call = JobBoardBackend.checked(task_backends[task.backend]).call_of(task, in_order, by_name)
     context = (None,) if task.takes_context else ()
     try:
-        inspect.signature(task.func).bind(*context, *call.args, **call.kwargs)
+        signature_of(task.func).bind(*context, *call.args, **call.kwargs)
     except TypeError as error:
         raise TypeError(f"{task.module_path} can't be called with these args: {error}") from None
     return call
