@@ -112,7 +112,7 @@ def test_one_that_failed_again_can_be_retried_again(board: JobBoard) -> None:
         ('{"a": NaN}', "no number NaN"),
         ('{"a": {"$bytes": 7}}', "can't be read"),
         (f'{{"a": {2**70}}}', "details.a"),
-        ("[" * 20000, "recursion"),
+        ("[" * 20000, "recursion|Expecting"),  # Python 3.14 reads so many
     ],
 )
 def test_what_is_no_details_is_said_and_stays_in_the_form(board: JobBoard, text: str, fault: str) -> None:
@@ -122,7 +122,7 @@ def test_what_is_no_details_is_said_and_stays_in_the_form(board: JobBoard, text:
     )
     assert answer.status_code == 400
     assert "Nothing was posted" in text_of(answer)
-    assert fault in text_of(answer)
+    assert re.search(fault, text_of(answer))
     assert _form(answer)["details"] == text
     assert list(board.iterjobs()) == []
 
