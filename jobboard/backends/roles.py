@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cache
 from typing import Any
 
 from jobboard.backends.book_rows import BookPage, BookPart, BookSave, SaveOutcome
@@ -365,16 +365,27 @@ def join_jobs(*parts: object) -> JobStore:
 
 def forward_roles(backend: object, call: Callable[..., Any]) -> None:
     """Give a backend roles of which each method is ``call(role, method, *arguments)``, both by name."""
-    for name, role in ROLES.items():
-        methods = {method: _forwarding(method, partial(call, name, method)) for method in role.__abstractmethods__}
-        setattr(backend, name, type(role.__name__, (role,), methods)())
+    for name in ROLES:
+        setattr(backend, name, _forwarder_of(name)(call))
 
 
-def _forwarding(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(_self: object, *arguments: Any, **options: Any) -> Any:
-        return call(*arguments, **options)
+@cache
+def _forwarder_of(name: str) -> Callable[[Callable[..., Any]], object]:
+    """Return the class of a role that forwards; made once, since that takes its time."""
+    role = ROLES[name]
+    methods = {method: _forwarding(name, method) for method in role.__abstractmethods__}
+    return type(role.__name__, (role,), {"__init__": _remember, **methods})
 
-    forward.__name__ = name
+
+def _remember(self: Any, call: Callable[..., Any]) -> None:
+    self._call = call
+
+
+def _forwarding(name: str, method: str) -> Callable[..., Any]:
+    def forward(self: Any, *arguments: Any, **options: Any) -> Any:
+        return self._call(name, method, *arguments, **options)
+
+    forward.__name__ = method
     return forward
 
 
