@@ -1,10 +1,11 @@
 """Leads lives of jobs on a store, and by the rules of :mod:`jobboard.backends.lifecycle` alone, and compares.
 
-After each request the answer, every field of the job's record and every line of its history must be the same; of all
-jobs of a life after each third request and the last; at the end every event, too. Times are compared roughly, tokens
-by their order. Events that a store may leave out: EXTENDED and CHECKPOINTED (SQL keeps the last one of a job), and
-those before PURGED, since the job is gone. Plain lives, without a key and while nobody listens, are led before: a store
-may have a shorter path for them. On a store that keeps ties, three jobs of one lane are led at once.
+After each request the answer, every field of the records of all jobs of the life, and who holds the job's key must be
+the same; after each third request, and before one that may end the job, the lines of its history and its parents, too;
+after the last one those of all jobs; at the end every event. Times are compared roughly, tokens by their order. Events
+that a store may leave out: EXTENDED and CHECKPOINTED (SQL keeps the last one of a job), and those before PURGED, since
+the job is gone. Plain lives, without a key and while nobody listens, are led before: a store may have a shorter path
+for them. On a store that keeps ties, three jobs of one lane are led at once.
 
 A failure names the seed: ``check_lifecycle(harness, count, seed)`` draws the same lives again.
 """
@@ -37,14 +38,16 @@ from jobboard.testing.lives import (
     random_lives_of_three,
 )
 from jobboard.testing.plain_store import PlainStore
-from jobboard.testing.worlds import World, carry_out, unnamed
+from jobboard.testing.worlds import World, carry_out, records, unnamed
 
 #: The difference of times that is none, in seconds.
 NEAR = 60.0
 #: For how long a store may take until its answers, or its events, are those of the rules, in seconds.
 PATIENCE = 30.0
-#: After how many requests all jobs of a life are looked at, and not only the one that the request is about.
-ALL_EACH = 3
+#: After how many requests the past of the job is looked at: it only grows, until the job is gone.
+PAST_EACH = 3
+#: The requests that may end a job, and its past with it.
+ENDS = frozenset({"purge", "cancel", "replace", "consume", "end_with_posts"})
 QUIET = frozenset({EventKind.EXTENDED, EventKind.CHECKPOINTED})
 
 
@@ -112,8 +115,14 @@ class Differential:
             assert is_same(expected, answer), self._story(life, request, differences(expected, answer))
             if request.is_brief:
                 time.sleep(2 * BRIEF)
-            is_last = number == len(life) - 1
-            self._compare(pairs if is_last or number % ALL_EACH == 0 else [pairs[request.job]], life, request)
+            following = life[number + 1 :]
+            if not following:
+                whole = pairs
+            elif number % PAST_EACH == PAST_EACH - 1 or following[0].kind in ENDS:
+                whole = [pairs[request.job]]
+            else:
+                whole = []
+            self._compare(pairs, whole, life, request)
         self._lives += [(*pair, life) for pair in pairs]
 
     def _now(self) -> float:
@@ -129,20 +138,29 @@ class Differential:
             World(self._backend, self._now, uuid, self._key, ties, parents),
         )
 
-    def _compare(self, pairs: Sequence[tuple[World, World]], life: Sequence[Request], request: Request) -> None:
-        """Compare what is seen of some jobs, for as long as something may be over in one world only.
+    def _compare(
+        self,
+        pairs: Sequence[tuple[World, World]],
+        whole: Sequence[tuple[World, World]],
+        life: Sequence[Request],
+        request: Request,
+    ) -> None:
+        """Compare what is seen of all jobs, for as long as something may be over in one world only.
 
         What is over of one job may admit another one, and a store may learn of it only by a look at the first.
+
+        :param whole: those whose past is compared, too.
         """
         # What follows for the children of children may take a few requests more.
         is_patient = request.is_brief or pairs[-1][0].parents
         deadline = time.monotonic() + (PATIENCE if is_patient else 0.0)
-        while different := [
-            differences(expected, seen)
-            for ours, theirs in pairs
-            if not is_same(expected := ours.look(), seen := theirs.look())
-        ]:
-            assert time.monotonic() < deadline, self._story(life, request, different)
+
+        def look(side: int) -> list[Any]:
+            past = [pair[side].past() for pair in whole]
+            return [records([pair[side] for pair in pairs]), pairs[request.job][side].holder(), past]
+
+        while not is_same(expected := look(0), seen := look(1)):
+            assert time.monotonic() < deadline, self._story(life, request, differences(expected, seen))
             if is_patient:
                 self._backend.maintenance.tidy(100)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -88,15 +88,18 @@ class World:
             self.grants.append((row.token, claim.who))
         return self.seen(row)
 
-    def look(self) -> list[Any]:
-        """Return all that readers see of the job."""
-        (row,) = self.store.jobs.read([self.uuid])
+    def holder(self) -> str | None:
+        """Return the uuid of the job that holds the key."""
+        row = self.key and self.store.jobs.find(self.name, self.key)
+        return row.uuid if row else None
+
+    def past(self) -> list[Any]:
+        """Return what readers see of the job beside its record: its history, and its parents."""
         lines = [
             (line.kind, line.who, self.token(line.token), unnamed(line.reason))
             for line in self.store.jobs.history(self.uuid)
         ]
-        holder = self.key and self.store.jobs.find(self.name, self.key)
-        return [self.seen(row), lines, holder and holder.uuid, self._parents()]
+        return [lines, self._parents()]
 
     def _parents(self) -> list[Any]:
         edges = self.store.edges.parents(self.uuid, None, 10).edges if self.parents else []
@@ -112,6 +115,12 @@ class World:
         signals = [(signal.name, signal.value) for signal in steps.signals(self.uuid)]
         done = [(step.number, step.name, step.result) for step in steps.load(self.uuid, 0, 10)]
         return [sorted(children), edges.counts([self.uuid]), sorted(signals), done]
+
+
+def records(worlds: Sequence[World]) -> list[Any]:
+    """Return the records of these jobs, which are in one store, by one request."""
+    rows = worlds[0].store.jobs.read([world.uuid for world in worlds])
+    return [world.seen(row) for world, row in zip(worlds, rows, strict=True)]
 
 
 def unnamed(reason: str | None) -> str | None:
