@@ -39,26 +39,40 @@ class OpenFile:
 
 
 class ForkSafeConnection:
-    """A connection for the thread that has its lock.
+    """A connection for the thread that has its lock; made with :data:`opening` held.
 
     :param file: what it must be connected to.
+    :param connect: opens it again after a fork.
     :param lock: what its users take around every use; several handles may share one.
     :param is_writer: locks of writers are taken before those of readers, in a fork as everywhere.
     """
 
     def __init__(
-        self, file: OpenFile, connect: Callable[[], sqlite3.Connection], lock: threading.Lock, is_writer: bool
+        self,
+        connection: sqlite3.Connection,
+        file: OpenFile,
+        connect: Callable[[], sqlite3.Connection],
+        lock: threading.Lock,
+        is_writer: bool,
     ) -> None:
+        self._connection: sqlite3.Connection | None = connection
         self._file = file
         self.lock = lock
         self.is_writer = is_writer
         self._connect = connect
         self._is_closed = False
+        _connections.add(self)
+
+    @classmethod
+    def of_reader(cls, file: OpenFile, connect: Callable[[], sqlite3.Connection]) -> ForkSafeConnection:
+        """Open one that has a lock of its own.
+
+        :raises BoardUnavailable: the file was moved, replaced or deleted.
+        """
         # It would make a file where there is none.
         file.check()
         with opening:
-            self._connection: sqlite3.Connection | None = connect()
-            _connections.add(self)
+            return cls(connect(), file, connect, threading.Lock(), is_writer=False)
 
     def get(self) -> sqlite3.Connection:
         """Return the connection, opened again after a fork; only with the lock held.

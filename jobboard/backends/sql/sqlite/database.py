@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import stat
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -68,18 +67,9 @@ class SqliteDatabase(Database):
         self._queue_timeout = max(busy_timeout, MIN_QUEUE_TIMEOUT)
         self._locked = locked(path)
         deadline = time.monotonic() + timeout
-        self.board = self._retry(self._find_board, deadline) or self._retry(self._create, deadline)
-        self._file = OpenFile(path)
-        self._writer = self._retry(
-            lambda: ForkSafeConnection(
-                self._file, lambda: self._connect(0.0), self.process_notifier.writing, is_writer=True
-            ),
-            deadline,
-        )
+        self._writer = self._retry(self._open_writer, deadline)
         try:
-            self._reader = self._retry(
-                lambda: ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False), deadline
-            )
+            self._reader = self._retry(lambda: ForkSafeConnection.of_reader(self._file, self._connect), deadline)
         except BoardUnavailable:
             self._writer.close()
             raise
@@ -93,7 +83,7 @@ class SqliteDatabase(Database):
     def change_source(self) -> ChangeSource:
         self.check_process()
         try:
-            handle = ForkSafeConnection(self._file, self._connect, threading.Lock(), is_writer=False)
+            handle = ForkSafeConnection.of_reader(self._file, self._connect)
             return SqliteChangeSource(handle, self.path, DIALECT)
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
@@ -206,39 +196,52 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    def _find_board(self) -> int | None:
+    def _open_writer(self) -> ForkSafeConnection:
+        """Find this board, or create it, by the connection that is to write."""
+        with opening:
+            connection = self._connect(self._timeout)
+            try:
+                self.board = self._find_board(connection) or self._create(connection)
+                connection.execute("PRAGMA busy_timeout=0")
+                self._file = OpenFile(self.path)
+            except BaseException:
+                connection.close()
+                raise
+            return ForkSafeConnection(
+                connection, self._file, lambda: self._connect(0.0), self.process_notifier.writing, is_writer=True
+            )
+
+    def _find_board(self, connection: sqlite3.Connection) -> int | None:
         """Return the number of a board that is there, in tables of our version; None if there is something to write.
 
         It takes no lock, which a transaction of the user's in this thread may hold.
         """
-        with opening, contextlib.closing(self._connect()) as connection:
-            version = version_of(connection)
-            if version is None:
-                return None
-            refuse_other_version(version, str(self.path))
-            transaction = Transaction(connection.cursor(), DIALECT, 0, 0.0)
-            identity = transaction.row(admin_statements.IDENTITY)
-            if identity is None:
-                return None
-            self.identity = str(identity[0])
-            board = transaction.row(admin_statements.FIND_BOARD, name=self.board_name)
-            return None if board is None else int(board[0])
+        version = version_of(connection)
+        if version is None:
+            return None
+        refuse_other_version(version, str(self.path))
+        transaction = Transaction(connection.cursor(), DIALECT, 0, 0.0)
+        identity = transaction.row(admin_statements.IDENTITY)
+        if identity is None:
+            return None
+        self.identity = str(identity[0])
+        board = transaction.row(admin_statements.FIND_BOARD, name=self.board_name)
+        return None if board is None else int(board[0])
 
-    def _create(self) -> int:
+    def _create(self, connection: sqlite3.Connection) -> int:
         """Create the tables if there are none, and this board; return its number."""
-        with opening, contextlib.closing(self._connect(self._timeout)) as file:
-            file.execute("BEGIN IMMEDIATE")
-            found = version_of(file)
-            if found is not None:
-                refuse_other_version(found, str(self.path))
-            else:
-                for statement in statements(file, self.path):
-                    file.execute(statement)
-            transaction = Transaction(file.cursor(), DIALECT, 0, 0.0)
-            self.identity = str(transaction.find_or_add(*admin_statements.INSTALLATION, identity=str(uuid.uuid4())))
-            board = int(transaction.find_or_add(*admin_statements.BOARD, name=self.board_name))
-            file.execute("COMMIT")
-            return board
+        connection.execute("BEGIN IMMEDIATE")
+        found = version_of(connection)
+        if found is not None:
+            refuse_other_version(found, str(self.path))
+        else:
+            for statement in statements(connection, self.path):
+                connection.execute(statement)
+        transaction = Transaction(connection.cursor(), DIALECT, 0, 0.0)
+        self.identity = str(transaction.find_or_add(*admin_statements.INSTALLATION, identity=str(uuid.uuid4())))
+        board = int(transaction.find_or_add(*admin_statements.BOARD, name=self.board_name))
+        connection.execute("COMMIT")
+        return board
 
 
 def board_names(path: Path, timeout: float) -> list[str]:
