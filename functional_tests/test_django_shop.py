@@ -155,6 +155,33 @@ def test_each_test_has_an_empty_board_and_the_test_database_can_be_dropped(shop:
     shop.command("test", "--noinput", "harnesses.django_isolation", PYTHONPATH=str(Path(__file__).parent))
 
 
+@pytest.mark.parametrize("shop", ["postgresql"], indirect=True)
+def test_handlers_that_are_no_tasks_survive_the_end_of_connections(shop: Shop, postgresql: PostgresqlServer) -> None:
+    names = ["plain", "later", "on_loop", "elsewhere", "many"]
+    found = {"PYTHONPATH": str(Path(__file__).parent)}
+    arguments = ("jobboard", "conductor", "harnesses.django_handlers:handlers", "--concurrency", "3")
+    with jobboard.backend("jobs", shop.uri) as board, shop.process(*arguments, **found):
+
+        def ends() -> dict[str, list[tuple[str, int, object]]]:
+            jobs = {name: board.post_many([jobboard.Posting(name)] * 3) for name in names}
+            for some in jobs.values():
+                for job in some:
+                    assert job.wait(LONG), job.name
+            return {
+                name: [(str(job.state), job.record.attempts, job.record.reason) for job in some]
+                for name, some in jobs.items()
+            }
+
+        good = {name: [("COMPLETE", 1, None)] * 3 for name in names}
+        assert ends() == good
+        with postgresql.client() as client:
+            client.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                [shop.uri.rpartition("/")[2]],
+            )
+        assert ends() == good
+
+
 @pytest.mark.parametrize("shop", ["sqlite"], indirect=True)
 def test_a_worker_runs_the_tasks_of_another_backend(shop: Shop) -> None:
     settings = {"PYTHONPATH": str(Path(__file__).parent), "DJANGO_SETTINGS_MODULE": "harnesses.django_backends"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
@@ -310,6 +310,14 @@ class Handlers:
         """Return a copy with the handlers of these names, and no others."""
         copied = Handlers(max_attempts=self._max_attempts, backoff=self._backoff, timeout=self._timeout)
         copied._handlers.update((name, handler) for name, handler in self._handlers.items() if name in names)
+        return copied
+
+    def with_tasks(self, change: Callable[[Task[Any, ..., Any]], Task[Any, ..., Any]]) -> Handlers:
+        """Return a copy whose handlers run what ``change`` returns for their tasks; their names and options stay."""
+        copied = self.copy()
+        for name, handler in self._handlers.items():
+            task = change(handler.task)
+            copied._handlers[name] = replace(handler, task=task, call=task.call)
         return copied
 
     def __getitem__(self, name: str) -> Handler:

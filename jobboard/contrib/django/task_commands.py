@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from jobboard.board import JobBoard
 from jobboard.cli.conducting import conductor as plain_conductor
+from jobboard.cli.conducting import load_handlers
 from jobboard.cli.output import Output
 from jobboard.cli.schedule_changing import add as plain_add
 from jobboard.cli.scheduling import COMMANDS as SCHEDULING
@@ -23,6 +24,7 @@ from jobboard.conductor import Handlers
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask
 from jobboard.contrib.django.discovery import checked_task
+from jobboard.contrib.django.fresh_connections import with_fresh_connections
 from jobboard.contrib.django.names import job_names
 from jobboard.contrib.django.schedule_applying import Applied, apply_schedules
 from jobboard.contrib.django.schedules import schedule_options, scheduled_call, schedules_of_settings
@@ -96,10 +98,16 @@ def conductor(
     session: TaskSession, /, queues: Sequence[str] | None, only: Sequence[str] | None, **options: Any
 ) -> None:
     """Without MODULE:HANDLERS it runs the tasks of the backend."""
-    if options["handlers"] is not None and (queues or only):
+    given = options.pop("handlers")
+    if given is not None and (queues or only):
         raise click.UsageError("--queues and --only are for tasks, and not for MODULE:HANDLERS")
-    session.make_handlers = partial(session.handlers, queues, only)
+    session.make_handlers = partial(session.handlers, queues, only) if given is None else partial(_load_fresh, given)
+    options["handlers"] = None
     _call(plain_conductor, options)
+
+
+def _load_fresh(text: str) -> Handlers:
+    return with_fresh_connections(load_handlers(text))
 
 
 def _call(plain: click.Command, arguments: dict[str, Any]) -> None:

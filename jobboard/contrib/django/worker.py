@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import django
-from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import close_old_connections, connections
 
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
 from jobboard.conductor.outcome import Suspension, plain_copy
@@ -26,6 +22,7 @@ from jobboard.contrib.django.compat import (
     task_started,
 )
 from jobboard.contrib.django.discovery import checked_task
+from jobboard.contrib.django.fresh_connections import with_fresh_connections
 from jobboard.contrib.django.json_data import as_json
 from jobboard.contrib.django.names import is_old, job_names, old_names, path_of
 from jobboard.contrib.django.results import change, checkpoint_with, error_of, moment, result_of
@@ -60,7 +57,7 @@ def task_handlers(
     if only is None:
         for name in old_names(wanted, backend.queues):
             handlers.add(name, run_task, **backend.tasks.of_all)
-    return handlers
+    return with_fresh_connections(handlers)
 
 
 def _checked_queues(backend: JobBoardBackend, queues: Iterable[str]) -> set[str]:
@@ -73,31 +70,13 @@ def _checked_queues(backend: JobBoardBackend, queues: Iterable[str]) -> set[str]
 
 def run_task(job: RunningJob) -> Any:
     """Run the task that a job names; nothing but a task of an installed app is called."""
-    if not apps.ready:
-        # A worker process of its own has only imported this module.
-        django.setup()
-    with _fresh_connections():
-        try:
-            return _run(job)
-        except _NO_FAILURES:
-            raise
-        except BaseException as error:
-            _note(job, error)
-            raise
-
-
-@contextmanager
-def _fresh_connections() -> Iterator[None]:
-    """Close the connections that are of no use any more, before and after; none within a transaction of the caller."""
-    # A test runs tasks in its own thread and transaction, and Django would close that connection, too.
-    in_transaction = any(connection.in_atomic_block for connection in connections.all(initialized_only=True))
-    if not in_transaction:
-        close_old_connections()
     try:
-        yield
-    finally:
-        if not in_transaction:
-            close_old_connections()
+        return _run(job)
+    except _NO_FAILURES:
+        raise
+    except BaseException as error:
+        _note(job, error)
+        raise
 
 
 def _run(job: RunningJob) -> Any:
