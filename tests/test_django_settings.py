@@ -15,11 +15,14 @@ from django.db.utils import ConnectionHandler
 from django.test import modify_settings, override_settings
 from django_site import tasks, tasks_setting
 from helpers.django_fixtures import backend, board, migrated, site
+from helpers.forks import FORKS, in_child
 
 from jobboard import BoardUnavailable, JobBoard, fetch
-from jobboard.contrib.django import JobBoardBackend, task_handlers
+from jobboard.contrib.django import JobBoardBackend, task_handlers, use_board
+from jobboard.contrib.django import board as board_of_settings
 from jobboard.contrib.django.compat import TASKS_APP, task_backends
 from jobboard.contrib.django.site import Site, close_boards
+from jobboard.testing import memory_board
 
 __all__ = ["backend", "board", "migrated"]
 
@@ -133,6 +136,40 @@ def test_migrate_makes_the_tables(migrated: None) -> None:
             backend.site.board()
         call_command("migrate", verbosity=0)
         assert backend.site.board().job_count == 0
+
+
+@FORKS
+def test_code_gets_the_board_of_the_settings(migrated: None) -> None:
+    with site() as backend:
+        found = board_of_settings()
+        assert found is board_of_settings("default") is backend.site.board()
+        found.post("first")
+
+        def post() -> None:
+            board_of_settings().post("second")
+            assert board_of_settings().job_count == 2
+
+        assert in_child(post) == 0
+        assert board_of_settings().job_count == 2
+
+
+def test_the_board_of_a_backend_that_is_missing_says_what_to_set() -> None:
+    with pytest.raises(ImproperlyConfigured, match="TASKS has no backend 'mail'; it has default"):
+        board_of_settings("mail")
+    with (
+        override_settings(TASKS={"default": {"BACKEND": _IMMEDIATE}}),
+        pytest.raises(ImproperlyConfigured, match="set in the settings: TASKS = "),
+    ):
+        board_of_settings()
+
+
+def test_a_test_uses_another_board(migrated: None) -> None:
+    with site() as backend, memory_board() as scratch:
+        with use_board(scratch) as used:
+            assert board_of_settings() is used is scratch
+            result = tasks.add.enqueue(1)
+            assert scratch.get(result.id)
+        assert board_of_settings() is backend.site.board() is not scratch
 
 
 def test_another_backend_is_refused() -> None:

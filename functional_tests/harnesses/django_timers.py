@@ -47,9 +47,10 @@ def main(uri: str) -> None:
 def _move() -> dict[str, Any]:
     from django.core.management import call_command
     from django.db import connection
-    from django_tasks import task_backends
     from timers.management.commands import move_timers
     from timers.models import Timer
+
+    from jobboard.contrib.django import board as jobboard_of_settings
 
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS t_task")
@@ -65,7 +66,7 @@ def _move() -> dict[str, Any]:
             locked_until=moment(lock), retry_count=retries, priority=number,
         )  # fmt: skip
     call_command("migrate", verbosity=0)
-    board = task_backends["default"].site.board()
+    board = jobboard_of_settings()
 
     def found() -> dict[str, Any]:
         jobs = {str(job.key): job for job in board.iterjobs()}

@@ -1,13 +1,10 @@
 """The shop's tests: ``manage.py test``. Each has a board of its own in memory, and runs the tasks in its own thread."""
 
-from unittest import mock
-
 from django.contrib.auth import get_user_model
 from django.test import TestCase
-from django_tasks import task_backends
 
 from jobboard import Cron, Schedule
-from jobboard.contrib.django import task_handlers
+from jobboard.contrib.django import task_handlers, use_board
 from jobboard.testing import inline, memory_board, posted, run_due
 from shop.models import Invoice, Order
 from shop.tasks import close_day, send_invoice
@@ -16,8 +13,7 @@ from shop.tasks import close_day, send_invoice
 class OrderTests(TestCase):
     def setUp(self) -> None:
         self.board = self.enterContext(memory_board())
-        site = task_backends["default"].site
-        self.enterContext(mock.patch.object(site, "board", return_value=self.board))
+        self.enterContext(use_board(self.board))
 
     def test_an_order_gets_its_invoice(self) -> None:
         with self.captureOnCommitCallbacks(execute=True):

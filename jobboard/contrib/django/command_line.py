@@ -7,8 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from jobboard.cli import app
 from jobboard.cli.output import Output
-from jobboard.contrib.django.backend import JobBoardBackend
-from jobboard.contrib.django.compat import task_backends
+from jobboard.contrib.django.boards import backend_of
 from jobboard.contrib.django.task_commands import COMMANDS, TaskSession
 
 
@@ -31,11 +30,8 @@ def root(context: click.Context, alias: str, as_json: bool) -> None:
     """Look at the board of TASKS, operate it, and work on it; `conductor` without an argument runs the tasks."""
     output: Output = context.obj
     output.json = as_json
-    there = list(task_backends)
-    if alias not in there:
-        raise click.UsageError(f"TASKS has no backend {alias!r}; it has {', '.join(there)}")
     try:
-        context.obj = TaskSession(JobBoardBackend.checked(task_backends[alias]), output)
+        context.obj = TaskSession(backend_of(alias), output)
     except ImproperlyConfigured as error:
         raise click.UsageError(str(error)) from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -34,6 +36,7 @@ class Site:
         #: Whose transactions decide on a post.
         self.database: str = self._options.pop("database", DEFAULT_DB_ALIAS)
         self.name: str = self._options.pop("name", "jobs")
+        self._instead: JobBoard | None = None
 
     @property
     def is_in_database(self) -> bool:
@@ -71,6 +74,8 @@ class Site:
 
         :raises BoardUnavailable: the store can't be reached.
         """
+        if self._instead is not None:
+            return self._instead
         conf = self.conf
         place = repr((self.name, sorted(conf.items(), key=str)))
         with _lock:
@@ -81,6 +86,15 @@ class Site:
         board.connect()
         begin_anew(board, self.connection())
         return board
+
+    @contextmanager
+    def replaced_by(self, instead: JobBoard) -> Iterator[None]:
+        """Let :meth:`board` return another one, which is connected."""
+        before, self._instead = self._instead, instead
+        try:
+            yield
+        finally:
+            self._instead = before
 
     def migrate(self) -> None:
         """Make the board's tables, or upgrade them."""

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from jobboard.conductor import Broken, Cancelled, Handlers, RunAgain, RunningJob
 from jobboard.conductor.outcome import Suspension, plain_copy
 from jobboard.contrib.django.backend import JobBoardBackend
+from jobboard.contrib.django.boards import backend_of
 from jobboard.contrib.django.compat import (
     Task,
     TaskContext,
@@ -47,7 +48,7 @@ def task_handlers(
     :raises ImproperlyConfigured: it is no :class:`~jobboard.contrib.django.JobBoardBackend`; there is no such queue or
         task; or a module of tasks can't be imported.
     """
-    backend = JobBoardBackend.checked(task_backends[alias])
+    backend = backend_of(alias)
     wanted = backend.queues if queues is None else _checked_queues(backend, queues)
     tasks = backend.tasks.tasks()
     handlers = Handlers()
