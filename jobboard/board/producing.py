@@ -183,17 +183,34 @@ class Producing:
         self._client.tidy_when_due()
         return outcome is not CancelOutcome.ASKED
 
-    def cancel_by_key(self, name: str, prefix: str) -> int:
-        """Cancel the live jobs of a name whose keys begin with ``prefix``, as :meth:`cancel` does. Idempotent.
+    def cancel_by_key(self, name: str, prefix: str | None = None, *, key: str | None = None) -> int:
+        """Cancel the live job of a name that has this key, or those whose keys begin with ``prefix``. Idempotent.
 
-        Each job is cancelled atomically, not all of them at once; jobs that are posted meanwhile may be cancelled or
-        not. Reads the live jobs of that name, 500 a request, and cancels in batches.
+        As :meth:`cancel` does. With a key it takes two requests. With a prefix each job is cancelled atomically, not
+        all of them at once, and jobs that are posted meanwhile may be cancelled or not: it reads the live jobs of that
+        name, 500 a request, and cancels in batches.
 
-        :param prefix: plain text, at least one character.
+        :param prefix: plain text, at least one character; ``order/4`` is also the beginning of ``order/47``.
+        :param key: the whole key; in place of ``prefix``.
         :returns: how many jobs; claimed ones count as well.
+        :raises ValueError: neither is given, or both.
         :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
         """
-        names, beginning = frozenset({check_text("name", name)}), check_text("prefix", prefix)
+        check_text("name", name)
+        if (prefix is None) is (key is None):
+            raise ValueError("give key, or a prefix of keys, one of them")
+        if key is not None:
+            return self._cancel_key(name, check_text("key", key))
+        return self._cancel_prefix(name, check_text("prefix", prefix))
+
+    def _cancel_key(self, name: str, key: str) -> int:
+        self._client.check_open()
+        row = self._client.call(self._backend.jobs.find, name, key)
+        # If it ends now, it is as if it had been cancelled just after its end: there is nothing to cancel.
+        return 0 if row is None else self._cancel_some([row.uuid])
+
+    def _cancel_prefix(self, name: str, beginning: str) -> int:
+        names = frozenset({name})
         self._client.check_open()
         self._client.call(self._backend.refresh)
         cancelled = 0

@@ -230,6 +230,39 @@ class KeyCases(Case):
         board.post("remind", key="order/7/first")
         assert board.cancel_by_key("remind", "order/7/first") == 1
 
+    def test_cancel_by_key_takes_one_whole_key(self, harness: Harness, board: JobBoard) -> None:
+        done = board.post("remind", key="order/4")
+        _consume(board, done)
+        for key in ("order/4", "order/47", "order/4/", "order"):
+            board.post("remind", key=key, delay=LONG)
+        board.post("invoice", key="order/4")
+        other, backend = harness.lossy_board(board.name)
+        assert other.cancel_by_key("remind", key="order/4") == 1
+        assert (backend.calls["find"], backend.calls["cancel"], backend.calls["page"]) == (1, 1, 0)
+        kept = {("remind", "order/47"), ("remind", "order/4/"), ("remind", "order"), ("invoice", "order/4")}
+        assert {(job.name, job.key) for job in board.iterjobs()} == kept
+        assert other.cancel_by_key("remind", key="order/4") == 0
+        (claimed,) = board.claim_next("alice", names=["invoice"])
+        assert other.cancel_by_key("invoice", key="order/4") == 1
+        assert (claimed.cancelled, board.job_count) == (True, 4)
+
+    @pytest.mark.parametrize("fault", ["reply", "request"])
+    def test_cancel_of_a_key_counts_over_a_lost_message(self, harness: Harness, fault: Fault) -> None:
+        board, lossy = harness.lossy_board()
+        for number in range(3):
+            board.post("remind", key=f"order/{number}")
+        lossy.lose("cancel", fault)
+        assert (board.cancel_by_key("remind", key="order/1"), lossy.armed, board.job_count) == (1, False, 2)
+
+    @pytest.mark.parametrize(
+        "given", [{}, {"key": ""}, {"key": 7}, {"key": "order", "prefix": "order"}, {"prefix": None}]
+    )
+    def test_cancel_by_key_needs_a_key_or_a_prefix(self, board: JobBoard, given: dict[str, Any]) -> None:
+        board.post("remind", key="order")
+        with pytest.raises((TypeError, ValueError)):
+            board.cancel_by_key("remind", **given)
+        assert board.job_count == 1
+
     def test_cancel_by_key_tells_the_owners_of_claimed_jobs(self, board: JobBoard, other: JobBoard) -> None:
         board.post("remind", key="order/7/first")
         board.post("remind", key="order/7/second", delay=LONG)
