@@ -36,6 +36,7 @@ _GROUPS = Catalogue(
         "rates": ("benchmarks.boards:measure_rates", ""),
         "backlog": ("benchmarks.boards:measure_backlog", ""),
         "crowd": ("benchmarks.crowds:measure_crowd", ""),
+        "fan-in": ("benchmarks.fan_in:measure_fan_in", ""),
         "drain": ("benchmarks.conductors:measure_drain", ""),
         "processes": ("benchmarks.processes:measure_processes", ""),
         "sleepers": ("benchmarks.conductors:measure_sleepers", ""),
@@ -47,7 +48,7 @@ _GROUPS = Catalogue(
     }
 )
 #: These take minutes on most stores, so they are measured only when they are named.
-_ON_REQUEST = {"console", "crowd"}
+_ON_REQUEST = {"console", "crowd", "fan-in"}
 _COMMANDS = {
     "goals": measure_goals,
     "peers": measure_peers,
