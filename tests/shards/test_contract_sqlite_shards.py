@@ -13,9 +13,15 @@ from jobboard.testing.contract import WHOLE_BOARD_CASES
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four files for all cases: each has a board of its own in them."""
-    return tmp_path_factory.mktemp("shards")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Four files for all cases: each has a board of its own in them.
+
+    Another board stays open: the last one that closes a file writes its log back, which takes longer than most cases.
+    """
+    directory = tmp_path_factory.mktemp("shards")
+    with SqliteShardsHarness(directory) as harness:
+        harness.board()
+        yield directory
 
 
 @pytest.fixture

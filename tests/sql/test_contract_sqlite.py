@@ -12,9 +12,15 @@ from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file for all cases: each has a board of its own in it."""
-    return tmp_path_factory.mktemp("sqlite")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One file for all cases: each has a board of its own in it.
+
+    Another board stays open: the last one that closes a file writes its log back, which takes longer than most cases.
+    """
+    directory = tmp_path_factory.mktemp("sqlite")
+    with SqliteHarness(directory) as harness:
+        harness.board()
+        yield directory
 
 
 @pytest.fixture
