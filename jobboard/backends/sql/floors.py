@@ -13,7 +13,8 @@ What appears below a floor:
 - A job that comes back to its old place, is promoted late, or gets another priority. The transaction that writes it
   also writes its own number as the board's *mark*. Each claim reads the mark in its own snapshot, and looks from the
   start if it is not the one that the floors were made under. So it is seen as soon as it is committed. If that look
-  ends before it has seen all, what it did not reach has no floor any more.
+  ends before it has seen all, what it did not reach has no floor any more. On MariaDB, where each statement of a claim
+  has a snapshot of its own, it reads the mark first: what is committed after that counts as later than the claim.
 - A post whose transaction (a user's) was committed later than ``MARGIN`` seconds after it; a job that others had locked
   and left as it was; a job that an older version or another program wrote; what the clock put there after it went
   back. For these a client looks from the start after ``PAUSE`` times the time that such a look takes, ``MAX_PAUSE``

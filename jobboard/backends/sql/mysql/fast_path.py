@@ -161,7 +161,9 @@ class MysqlClaiming(Claiming):
                 return self._claim_one(claim, names)
             look = self._transactions.floors.look(names)
             with _write(self._transactions, BEGIN_CLAIM, **asked_by(look)) as transaction:
-                status, *rows = _heads(transaction, look, limit)
+                found = transaction.rows_of_all(_heads(look, limit))
+                status, *rows = not_empty(found, self._transactions.driver.where)
+                rows = heapq.nsmallest(limit, rows, key=position_of)
                 _check(status, rows)
                 claimed = _claim(transaction, claim, status, rows)
             return self._answer(claim, look, limit, status, rows, claimed)
@@ -289,15 +291,14 @@ def first_of(name: str | None, floor: int | None) -> Statement:
     return FIRST_OF_NAME if floor is None else FIRST_OF_NAME_FROM_FLOOR
 
 
-def _heads(transaction: MysqlTransaction, look: Look, limit: int) -> list[Row]:
-    """Return the row of the status, and those of the best jobs."""
-    asked = []
+def _heads(look: Look, limit: int) -> list[tuple[Statement, dict[str, Any]]]:
+    """Return what asks for the best jobs of each name, with its parameters."""
+    asked: list[tuple[Statement, dict[str, Any]]] = []
     for name, floor in floors_of(look).items():
         given = {"limit": limit, "name": name, "floor": floor}
         heads = HEADS if name is None else HEADS_OF_NAME
         asked += [(statement, given) for statement in (FORGET_FIRST, first_of(name, floor), heads)]
-    status, *found = transaction.rows_of_all(asked)
-    return [status, *heapq.nsmallest(limit, found, key=position_of)]
+    return asked
 
 
 def _check(status: Row, heads: Sequence[Row]) -> None:
