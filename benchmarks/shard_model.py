@@ -90,11 +90,11 @@ class Requests:
 
 
 class ModelShard:
-    """One shard, with as much of a backend as a board of shards uses here. Its role ``jobs`` is itself."""
+    """One shard, with as much of a backend as a board of shards uses here. Its roles are itself."""
 
     def __init__(self, events: Events, requests: Requests) -> None:
         self._events, self._requests = events, requests
-        self.jobs = self
+        self.jobs = self.books = self
         self.waiting: deque[Row] = deque()
         self._delayed: list[tuple[float, int, Row]] = []
         self._sequences = itertools.count()
@@ -138,6 +138,10 @@ class ModelShard:
         self._requests.add("look")
         self._promote()
         return Page(list(itertools.islice(self.waiting, size)))
+
+    def load(self, _book: str, _cursor: str | None, _size: int) -> None:
+        """There are no limits of names."""
+        self._requests.add("load")
 
     def count(self) -> int:
         self._requests.add("count")

@@ -23,9 +23,11 @@ from jobboard.backends.rows import ClaimRequest, NewJob, Ties
 from jobboard.backends.shards.claims import Claims
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
+from jobboard.backends.shards.ledger import Ledger
 from jobboard.backends.shards.loads import Loads
 from jobboard.backends.shards.placement import new_uuid
 from jobboard.backends.shards.posting import Posting
+from jobboard.backends.shards.turns import Turns
 from jobboard.backends.shards.waiter import ShardsWaiter
 
 #: Seconds from a store's wake-up until the conductor claims, and until it claims again what it was told of in vain.
@@ -203,8 +205,9 @@ class Conductor:
         homes = Homes(fleet)
         homes.learn(name, everybody)
         self._simulation, self._events, self._choose = simulation, simulation.events, simulation.choose
-        self._homes, self._claims = homes, Claims(fleet, homes)
-        self._waiter = VirtualWaiter(fleet, homes, None, self._claims.begin_at)
+        turns = Turns(fleet, Ledger(fleet), homes)
+        self._homes, self._claims = homes, Claims(fleet, homes, turns)
+        self._waiter = VirtualWaiter(fleet, homes, None, self._claims.begin_at, turns)
         self._waiter.told_by(self._told)
         self._request = ClaimRequest(name, name, 60.0)
         self._free = simulation.options.concurrency

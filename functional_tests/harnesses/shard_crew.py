@@ -1,6 +1,7 @@
-"""A process that posts to a board of shards, or works on it, until SIGTERM: ``shard_crew.py ROLE DIARY URI URI...``.
+"""A process that uses a board of shards until SIGTERM: ``shard_crew.py ROLE DIARY URI URI...``.
 
-Who posts writes down each job whose post is certain; who works, each run with its moments.
+A producer posts, and writes down each job whose post is certain; a conductor works, and writes down each run with its
+moments; a mover lets shards take turns with limits of names, as fast as it can.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import count
 from typing import TextIO
 
 from jobboard import AlreadyPosted, Conductor, Handlers, JobBoard, fetch
+from jobboard.backends.shards import ShardsBackend
 from jobboard.job import Job
 
 
@@ -22,6 +24,8 @@ def main(role: str, diary: str, *uris: str) -> None:
     with fetch("jobs", "shards://", uris=list(uris), retention=0.0) as board, open(diary, "a", buffering=1) as file:
         if role == "producer":
             post(board, file, is_over)
+        elif role == "mover":
+            move(board, is_over)
         else:
             work(board, file, is_over)
 
@@ -50,6 +54,13 @@ def work(board: JobBoard, file: TextIO, is_over: threading.Event) -> None:
     conductor.start()
     is_over.wait()
     conductor.stop()
+
+
+def move(board: JobBoard, is_over: threading.Event) -> None:
+    backend = board._backend
+    assert isinstance(backend, ShardsBackend)
+    while not is_over.wait(0.001):
+        backend.turns.take_now(None)
 
 
 if __name__ == "__main__":

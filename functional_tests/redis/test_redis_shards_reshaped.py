@@ -84,6 +84,42 @@ def overlaps(runs: list[Run], part: int) -> list[tuple[Run, Run]]:
     return [(first, second) for first, second in pairs if first[part] == second[part] and second[3] < first[4]]
 
 
+def most_at_once(runs: list[Run]) -> int:
+    moments = sorted([(begun, 1) for *_, begun, _ in runs] + [(ended, -1) for *_, ended in runs])
+    return max(itertools.accumulate(step for _, step in moments))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_more_of_a_name_run_than_its_limit_whoever_is_killed(tmp_path: Path, crew: Crew, limit: int) -> None:
+    """On two servers and a file. Who moves slots is killed again and again."""
+    with ExitStack() as stack:
+        uris = [*(stack.enter_context(RedisServer()).uri for _ in range(2)), f"sqlite:///{tmp_path}/third.db"]
+        board = stack.enter_context(fetch("jobs", "shards://", uris=uris))
+        for number in range(20):
+            board.post("resize", key=f"early {number}")
+        board.limits.set(name="resize", running=limit)
+        workers = [crew.start("conductor", uris) for _ in range(3)]
+        producers = [crew.start("producer", uris)]
+        for number in range(6):
+            mover = crew.start("mover", uris)
+            before = len(crew.runs())
+            eventually(lambda before=before: len(crew.runs()) > before + 15, within=120)  # type: ignore[misc]
+            time.sleep(0.03 * number)
+            mover.kill()
+            assert mover.wait(60) == -signal.SIGKILL
+        crew.stop(*producers)
+        runs = crew.runs()
+        assert 1 <= most_at_once(runs) <= limit
+        # What is left may go faster.
+        board.limits.remove(name="resize")
+        eventually(lambda: board.job_count == 0, within=240)
+        crew.stop(*workers)
+        assert board.audit() == []
+    runs, posted = crew.runs(), crew.posted()
+    assert set(posted) <= {run[0] for run in runs}
+    assert len({run[0] for run in runs}) == len(runs)
+
+
 def test_nothing_is_lost_or_doubled_while_servers_come_and_go(tmp_path: Path, crew: Crew) -> None:
     with ExitStack() as stack:
         redis = [stack.enter_context(RedisServer()).uri for _ in range(2)]

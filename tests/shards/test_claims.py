@@ -71,3 +71,22 @@ def test_it_goes_on_where_it_got_all_that_it_asked_for(counting: Counting) -> No
     for _ in range(49):
         assert len(counting.board.claim_next("alice")) == 1
     assert counting.claims <= 2 * COUNT + 50 * 1.3
+
+
+def test_the_more_owners_the_fewer_shards_one_asks_in_a_row(counting: Counting) -> None:
+    homes = counting.backend._homes
+    asked = []
+    for others in (0, 5, 11, 100):
+        homes.forget("alice")
+        homes.learn("alice", ["alice", *(f"bob {number}" for number in range(others))])
+        for _ in range(100):
+            counting.post_on(5)
+            counting.backend._claims.begin_at(5)
+            assert len(counting.board.claim_next("alice")) == 1
+        before = counting.claims
+        for _ in range(20):
+            assert counting.board.claim_next("alice") == []
+        # One where it got its last job.
+        asked.append(counting.claims - before)
+    assert asked == sorted(asked, reverse=True)
+    assert (asked[0], asked[-1]) == (COUNT, 4)

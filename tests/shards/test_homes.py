@@ -76,6 +76,19 @@ def test_the_more_owners_the_more_rarely_each_looks(fleet: Fleet) -> None:
     assert len(homes.waited_on()) == 1
 
 
+def test_of_many_who_wait_on_a_shard_one_wakes_at_once_when_a_job_gets_due(fleet: Fleet) -> None:
+    homes, crew = Homes(fleet), [f"bob {number}" for number in range(640)]
+    assert homes.rank_delay == 0.0
+    delays = Counter[float]()
+    for who in crew:
+        homes = Homes(fleet)
+        homes.learn(who, crew)
+        delays[homes.rank_delay] += 1
+    assert delays[0.0] == 16
+    assert max(delays) == 1.0
+    assert len(delays) == 9
+
+
 def test_a_shard_that_is_down_is_not_asked(fleet: Fleet) -> None:
     homes = Homes(fleet)
     fleet.health.failed(3)

@@ -51,22 +51,22 @@ def test_one_shard_more_takes_only_its_own_part() -> None:
 def test_every_shard_is_waited_on_by_as_many_as_any_other(count: int, owners: int) -> None:
     """From a quarter as many owners as there are shards on."""
     crew = [f"worker {number}" for number in range(owners)]
-    waited_on = Counter(number for who in crew for number in placement.homes(who, crew, count))
+    waited_on = Counter(number for who in crew for number in placement.homes(who, crew, count)[0])
     assert set(waited_on) == set(range(count))
     assert max(waited_on.values()) - min(waited_on.values()) <= 1
 
 
 def test_owners_have_four_homes_or_one_if_they_are_many() -> None:
     crew = [f"worker {number}" for number in range(640)]
-    assert len(placement.homes(crew[0], crew[:16], 16)) == 4
-    assert len(placement.homes(crew[0], crew, 16)) == 1
-    assert len(placement.homes("a stranger", [], 16)) == 4
-    assert placement.homes(crew[0], crew, 1) == [0]
+    assert len(placement.homes(crew[0], crew[:16], 16)[0]) == 4
+    assert len(placement.homes(crew[0], crew, 16)[0]) == 1
+    assert len(placement.homes("a stranger", [], 16)[0]) == 4
+    assert placement.homes(crew[0], crew, 1)[0] == [0]
 
 
 def test_a_few_owners_stand_far_apart() -> None:
     crew = ["alice", "bob"]
-    assert sorted(placement.homes(who, crew, 64)[0] for who in crew) == [0, 32]
+    assert sorted(placement.homes(who, crew, 64)[0][0] for who in crew) == [0, 32]
 
 
 def test_a_lane_comes_before_a_key() -> None:
@@ -84,3 +84,13 @@ def test_of_two_shards_the_one_with_fewer_jobs_is_chosen() -> None:
         loads[placement.less_loaded(loads, range(64), choose)] += 1
     assert max(loads) - min(loads) < 10
     assert {placement.less_loaded([5.0, 0.0, 0.0], [0], choose) for _ in range(99)} == {0}
+
+
+def test_of_those_who_wait_on_a_shard_one_is_the_first() -> None:
+    crew = [f"worker {number}" for number in range(640)]
+    waits = Counter(
+        (number, rank) for who in crew for numbers, rank in [placement.homes(who, crew, 16)] for number in numbers
+    )
+    assert waits == Counter(dict.fromkeys(((number, rank) for number in range(16) for rank in range(40)), 1))
+    few = [placement.homes(who, crew[:7], 16)[1] for who in crew[:7]]
+    assert max(few) <= 1

@@ -310,3 +310,37 @@ def test_what_can_not_be_done_is_refused_by_name(files: Files) -> None:
     board.limits.set(name="resize", running=10)
     with pytest.raises(JobBoardError, match="the limit of jobs named 'resize' is divided among the shards"):
         files.add("ab", "d")
+
+
+def test_shards_take_turns_while_they_come_and_go(files: Files) -> None:
+    """Two jobs at a time, whatever shards there are; a removed shard takes no slot along."""
+    board = files.board("abc", retention=0.0)
+    board.limits.set(name="resize", running=2)
+    board.post_many([Posting("resize", key=str(number)) for number in range(30)])
+    first = board.claim_next("alice", limit=50)
+    assert len(first) == 2
+    assert files.add("abc", "d") == 3
+    files.operator("abcd").open(3)
+    board = files.board("abcd", retention=0.0)
+    for number in range(30, 60):
+        board.post("resize", key=str(number))
+    assert board.claim_next("bob", limit=50) == []
+    for job in first:
+        board.consume(job.uuid, "alice", token=job.token)
+    done = 2
+    for _ in range(58):
+        jobs = board.claim_next("bob", limit=50)
+        assert len(jobs) <= 2
+        done += len(jobs)
+        board.consume_many(jobs, "bob")
+    assert (done, board.job_count, board.audit()) == (60, 0, [])
+    files.operator("abcd").drain(1, 5.0)
+    files.operator("abcd").remove(1)
+    files.operator("acd").drain(0, 5.0)
+    with pytest.raises(JobBoardError, match="shard 0 still has the slots of limits of 1 names, such as 'resize'"):
+        files.operator("acd").remove(0)
+    board = files.board("acd")
+    board.post_many([Posting("resize", key=str(number)) for number in range(9)])
+    assert len(board.claim_next("alice", limit=50)) == 2
+    assert board.limits.remove(name="resize")
+    assert len(board.claim_next("alice", limit=50)) == 7

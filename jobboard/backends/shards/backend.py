@@ -23,16 +23,19 @@ from jobboard.backends.shards.entities import Entities
 from jobboard.backends.shards.fleet import DOUBTFUL_TIMEOUT, Fleet, named
 from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.jobs import Jobs
+from jobboard.backends.shards.ledger import Ledger
 from jobboard.backends.shards.limits import Limits
 from jobboard.backends.shards.listening import Listening
 from jobboard.backends.shards.loads import Loads
 from jobboard.backends.shards.maintenance import Maintenance
+from jobboard.backends.shards.name_limits import NameLimits
 from jobboard.backends.shards.posting import Posting
 from jobboard.backends.shards.reading import Reading
 from jobboard.backends.shards.reshaping import Reshaping
 from jobboard.backends.shards.roll_call import RollCall, call_roll
 from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
+from jobboard.backends.shards.turns import Turns
 from jobboard.backends.shards.waiter import ShardsWaiter
 from jobboard.errors import BoardUnavailable, RequestRefused
 from jobboard.events import EventKind, JobEvent
@@ -90,10 +93,12 @@ class ShardsBackend(Backend):
         self._listening: list[Listening] = []
         self.loads = loads = Loads(fleet)
         self._homes = homes = Homes(fleet)
-        self._claims = Claims(fleet, homes)
-        self.jobs = join_jobs(Posting(fleet, loads), self._claims, Jobs(fleet), Reading(fleet))
+        ledger = Ledger(fleet)
+        self.turns = turns = Turns(fleet, ledger, homes)
+        self._claims = Claims(fleet, homes, turns)
+        self.jobs = join_jobs(Posting(fleet, loads), self._claims, Jobs(fleet, turns), Reading(fleet))
         self.schedules = Schedules(fleet)
-        self.limits = limits = Limits(fleet)
+        self.limits = limits = Limits(fleet, NameLimits(fleet, ledger, turns))
         self.edges, self.steps = Edges(fleet), Steps(fleet)
         self.entities, self.books = Entities(fleet, homes), Books(fleet)
         self.maintenance = Maintenance(fleet, limits)
@@ -286,7 +291,7 @@ class ShardsBackend(Backend):
     # -- waiting and events ----------------------------------------------------------------------------------------
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
-        return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at)
+        return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at, self.turns)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         listening = Listening(self.fleet, tell, kinds)

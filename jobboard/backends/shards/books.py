@@ -8,7 +8,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.book_rows import BookPage, BookPart, BookRow, BookSave, SaveOutcome
 from jobboard.backends.roles import BookStore
 from jobboard.backends.shards.fleet import Fleet, chain_pages
-from jobboard.backends.shards.table import TABLE
+from jobboard.backends.shards.table import HIDDEN
 from jobboard.errors import InvalidPosting
 
 #: Of how many books a client knows where they are.
@@ -84,7 +84,7 @@ class Books(BookStore):
     def page(self, cursor: object | None, size: int) -> BookPage:
         def part(shard: Backend, inner: Any, most: int) -> tuple[list[BookRow], Any]:
             page = shard.books.page(inner, most)
-            return [row for row in page.rows if row.uuid != TABLE], page.cursor
+            return [row for row in page.rows if row.uuid not in HIDDEN], page.cursor
 
         return BookPage(*chain_pages(self._fleet, cursor, size, part))
 

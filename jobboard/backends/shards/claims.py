@@ -9,10 +9,12 @@ from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, JobRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.roster import REFRESH_OF_CLAIMS
+from jobboard.backends.shards.turns import Turns
 from jobboard.errors import BoardUnavailable, ReplyLost
 
-#: For each job that it gets, an owner who waits may ask so many shards in vain, and so many in a row.
-CREDIT, MAX_CREDIT = 0.15, 32.0
+#: For each job that it gets, an owner who waits may ask so many shards in vain; and so many in a row: four times those
+#: that it would have alone, within these bounds.
+CREDIT, MIN_SAVED, MAX_SAVED = 0.15, 4.0, 32.0
 
 _LOST_REPLY = "the reply to its claim was lost"
 
@@ -20,12 +22,12 @@ _LOST_REPLY = "the reply to its claim was lost"
 class Claims:
     """The primitives ``claim_next`` and ``claimed_under``."""
 
-    def __init__(self, fleet: Fleet, homes: Homes) -> None:
-        self._fleet, self._homes = fleet, homes
+    def __init__(self, fleet: Fleet, homes: Homes, turns: Turns) -> None:
+        self._fleet, self._homes, self._turns = fleet, homes, turns
         #: Where a waiter has seen a job that can be claimed, and where a claim got all that it asked for.
         self._seen: int | None = None
         self._rich: int | None = None
-        self._most_credit = self._credit = min(MAX_CREDIT, float(len(fleet.served)))
+        self._credit = min(MAX_SAVED, float(len(fleet.served)))
         #: Of each shard the requests of which nobody knows what they have claimed, since it went away meanwhile.
         self._doubts: dict[int, list[str]] = {}
 
@@ -38,7 +40,7 @@ class Claims:
 
         That there is no job nothing says but the answers of all shards. An owner with homes does without them: it
         takes what the first shard has that has any. Where it knows of no job, it asks as many shards as its credit
-        allows; then its waiter asks.
+        allows; then its waiter asks. Others let slots of limits of names move at once to where these jobs wait.
         """
         with suppress(BoardUnavailable):
             # Whoever only claims learns so of shards that are gone.
@@ -46,6 +48,8 @@ class Claims:
         rows: list[JobRow] = []
         failures: list[BoardUnavailable] = []
         has_answer, waits = False, self._homes.are_known_to(claim.who)
+        if waits:
+            self._seen = next(iter(self._turns.take_when_due()), self._seen)
         for number in self._order(claim.who, waits):
             try:
                 found = self._claim_from(number, claim, names, limit - len(rows))
@@ -57,9 +61,20 @@ class Claims:
             rows += found
             if len(rows) >= limit or (rows and waits):
                 break
+        if len(rows) < limit and has_answer and not waits:
+            rows += self._claim_from_moved(claim, names, limit - len(rows))
         if failures and not has_answer and not waits:
             raise next((error for error in failures if isinstance(error, ReplyLost)), failures[0])
         return sorted(rows, key=claim_order)
+
+    def _claim_from_moved(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        """Claim from the shards that have got a slot of a name just now; one that does not answer is passed over."""
+        rows: list[JobRow] = []
+        for number in self._turns.take_now(names):
+            if len(rows) < limit:
+                with suppress(BoardUnavailable):
+                    rows += self._claim_from(number, claim, names, limit - len(rows))
+        return rows
 
     def _order(self, who: str, waits: bool) -> Iterator[int]:
         """Yield the shards to ask one after the other, as long as nothing is found."""
@@ -79,7 +94,12 @@ class Claims:
                 self._rich = number
         elif self._rich == number:
             self._rich = None
-        self._credit = min(self._most_credit, self._credit + CREDIT * found) if found else max(0.0, self._credit - 1)
+        self._credit = min(self._most_saved(), self._credit + CREDIT * found) if found else max(0.0, self._credit - 1)
+
+    def _most_saved(self) -> float:
+        """Return how much credit an owner saves up: where many share the shards, others look at them too."""
+        count = len(self._fleet.served)
+        return min(float(count), max(MIN_SAVED, min(MAX_SAVED, 4.0 * count / self._homes.owners)))
 
     def _claim_from(self, number: int, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         self._give_back_doubtful(number)

@@ -20,12 +20,18 @@ LOOK_INTERVAL = 1.0
 _LOOKS_AT_A_SHARD = 8.0
 
 
+#: Of those who wait on a shard the first wakes when a job gets due there, the others later by their rank squared times
+#: this, in seconds: whoever claims first makes all ready that are due, and each of these jobs wakes somebody. At most.
+_RANK_DELAY, _MAX_RANK_DELAY = 0.02, 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """The homes of an owner, and how many share the work."""
+    """The homes of an owner, how many share the work, and how many wait on its homes before it does."""
 
     homes: list[int]
     owners: int
+    rank: int = 0
 
 
 class Homes:
@@ -45,8 +51,8 @@ class Homes:
     def learn(self, who: str, everybody: Collection[str]) -> None:
         """Learn who shares the work with an owner."""
         served = self._fleet.served
-        places = homes(who, everybody, len(served))
-        self._of[who] = _Share([served[place] for place in places], len(everybody))
+        places, rank = homes(who, everybody, len(served))
+        self._of[who] = _Share([served[place] for place in places], len(everybody), rank)
 
     def forget(self, who: str) -> None:
         """An owner has left."""
@@ -66,6 +72,16 @@ class Homes:
     def waited_on(self) -> list[int]:
         """Return the shards that a waiter waits on."""
         return self._share.homes
+
+    @property
+    def owners(self) -> int:
+        """How many share the work."""
+        return self._share.owners
+
+    @property
+    def rank_delay(self) -> float:
+        """Return for how many seconds a waiter leaves jobs that get due to others."""
+        return min(_MAX_RANK_DELAY, _RANK_DELAY * self._share.rank**2)
 
     @property
     def look_interval(self) -> float:

@@ -24,6 +24,8 @@ from jobboard.backends.rows import (
 )
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.posting import check_beside, check_parents, parents_elsewhere
+from jobboard.backends.shards.turns import Turns
+from jobboard.states import JobState
 
 T = TypeVar("T")
 
@@ -33,8 +35,8 @@ _uuid_of_fence = attrgetter("fence.uuid")
 class Jobs:
     """Changes of single jobs, and of batches of them: those of one shard go in one request."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: Fleet, turns: Turns) -> None:
+        self._fleet, self._turns = fleet, turns
 
     def _of_uuids(self, uuids: Sequence[str], send: Callable[[Backend, list[str]], Sequence[T]]) -> list[T]:
         return self._fleet.change(uuids, str, send)
@@ -46,6 +48,13 @@ class Jobs:
         return self._of_uuids(uuids, lambda shard, some: shard.jobs.cancel(some, by, reason))
 
     def claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
+        row = self._claim(uuid, claim)
+        is_refused = row is not None and row.claim_id != claim.claim_id and row.state is JobState.UNCLAIMED
+        if row is not None and is_refused and self._turns.let_run(row.name, self._fleet.home(uuid)):
+            return self._claim(uuid, claim)
+        return row
+
+    def _claim(self, uuid: str, claim: ClaimRequest) -> JobRow | None:
         return self._of_uuid(uuid, lambda shard: shard.jobs.claim(uuid, claim))
 
     def extend(self, renewals: Sequence[Extension]) -> list[ClaimAnswer]:

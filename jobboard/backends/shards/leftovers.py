@@ -8,8 +8,9 @@ from typing import Any
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.backends.shards import placement
+from jobboard.backends.shards.ledger import read_from
 from jobboard.backends.shards.posting import postings_after
-from jobboard.backends.shards.table import TABLE
+from jobboard.backends.shards.table import HIDDEN
 from jobboard.states import LIVE, JobState
 
 _PAGE, _MAX_PAGES = 1000, 1_000_000
@@ -21,7 +22,7 @@ def texts_on(shard: Backend) -> Iterator[str]:
     for row in _all(lambda cursor: shard.jobs.page(_HERE, None, cursor, _PAGE)):
         yield from _texts_of(row)
     for book in _all(lambda cursor: shard.books.page(cursor, _PAGE)):
-        if book.uuid != TABLE:
+        if book.uuid not in HIDDEN:
             yield book.uuid
 
 
@@ -53,9 +54,13 @@ def leftovers(shard: Backend) -> list[str]:
         found.append("records of complete jobs (they go when their retention is over)")
     if schedules := schedules_on(shard):
         found.append(f"{len(schedules)} schedules, such as {schedules[0].id!r} (drain it again: that moves them)")
-    books = [book.uuid for book in _all(lambda cursor: shard.books.page(cursor, _PAGE)) if book.uuid != TABLE]
+    books = [book.uuid for book in _all(lambda cursor: shard.books.page(cursor, _PAGE)) if book.uuid not in HIDDEN]
     if books:
         found.append(f"{len(books)} logbooks, such as {books[0]} (destroy them)")
+    if names := [name for name, entry in read_from(shard).items() if entry.slots is not None]:
+        found.append(
+            f"the slots of limits of {len(names)} names, such as {names[0]!r} (remove, and set them afterwards)"
+        )
     return found
 
 

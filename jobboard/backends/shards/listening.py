@@ -9,6 +9,7 @@ from functools import partial
 
 from jobboard.backends.base import Backend
 from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.shares import SLOT_MOVED
 from jobboard.events import EventKind, JobEvent
 
 #: The events of what is done to all shards.
@@ -33,7 +34,7 @@ class Listening:
                 self._begun.add(number)
 
     def _tell_one_at_a_time(self, number: int, event: JobEvent) -> None:
-        if event.kind in _OF_BOARD and number != self._fleet.present[0]:
+        if event.kind in _OF_BOARD and (number != self._fleet.present[0] or event.reason == SLOT_MOVED):
             return
         with self._telling:
             self._tell(event)

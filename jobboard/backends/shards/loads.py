@@ -15,8 +15,9 @@ from jobboard.errors import BoardUnavailable
 #: After this many postings to a shard, and this many seconds, its jobs are counted again.
 _POSTS_PER_COUNT, _SECONDS_PER_COUNT = 32, 5.0
 
-#: So many postings go to others at most because a shard was found to have more jobs than they have.
-_MAX_CORRECTION = 4.0
+#: So many postings go to others at most because a shard was found to have more jobs than they have. Of a hundred who
+#: post each does so: with more than this, the shard would soon be as far behind the others.
+_MAX_CORRECTION = 1.0
 
 
 class Loads:

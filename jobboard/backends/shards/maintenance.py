@@ -34,6 +34,7 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         sweep(self._limits, self._limits.all())
+        self._limits.settle()
         most = max(1, limit // len(self._fleet.present))
         counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True)
         # There is more to tidy if one shard has more, whatever the others had.

@@ -58,8 +58,10 @@ def rendezvous(text: str, among: int | tuple[int, ...]) -> int:
     return max(numbers, key=lambda number: _hash(text, number))
 
 
-def homes(who: str, everybody: Collection[str], count: int) -> list[int]:
-    """Return the few shards that a participant waits on; every shard has as many waiters as any other, or one more.
+def homes(who: str, everybody: Collection[str], count: int) -> tuple[list[int], int]:
+    """Return the few shards that a participant waits on, and how many wait on them before it does.
+
+    Every shard has as many waiters as any other, or one more.
 
     Participants stand in the order of their hashes, and each takes the next shards. Where they are too few for all
     shards, they stand as far apart as they can; where they are many, one shard is enough for each: then no more than
@@ -71,7 +73,7 @@ def homes(who: str, everybody: Collection[str], count: int) -> list[int]:
     place = sum(crc32(other.encode()) < own for other in everybody)
     most = min(MAX_HOMES, count, max(1, MANY_WAITERS * count // number))
     first = place * most if number * most >= count else place * count // number
-    return [(first + step) % count for step in range(most)]
+    return [(first + step) % count for step in range(most)], first // count
 
 
 def _hash(text: str, number: int) -> bytes:

@@ -16,10 +16,13 @@ from jobboard.backends.base import Backend
 from jobboard.backends.rows import ScheduleStep, Verdict
 from jobboard.backends.shards import roster, table
 from jobboard.backends.shards.fleet import Fleet
+from jobboard.backends.shards.ledger import read_from
 from jobboard.backends.shards.leftovers import leftovers, schedules_on, texts_on
 from jobboard.backends.shards.placement import MAX_SHARDS, text_of_schedule
 from jobboard.backends.shards.shard_map import Placement, ShardMap, ShardState, digest
+from jobboard.backends.shards.shares import share_of
 from jobboard.errors import JobBoardError, NotFound, NotSupported
+from jobboard.validation import new_uuid
 
 #: Seconds that a command waits beyond those for which a client goes by a map.
 _MARGIN = 0.5
@@ -88,8 +91,13 @@ class Reshaping:
         self._check_limits()
         first = self._fleet.present[0]
         there = {row.key: row.version for row in store.limits.all()}
+        names = self._names_with_slots()
         for row in self._fleet.ask(first, lambda shard: shard.limits.all()):
-            if there.get(row.key) != row.version:
+            if row.limit.name in names:
+                # It gets a slot as others do.
+                if row.key not in there:
+                    store.limits.put(share_of(row, new_uuid(), 0), None)
+            elif there.get(row.key) != row.version:
                 store.limits.put(row, there.get(row.key))
         for pause in self._fleet.ask(first, lambda shard: shard.maintenance.pauses()):
             store.maintenance.pause(pause.name, pause.by, pause.reason)
@@ -171,12 +179,17 @@ class Reshaping:
 
         :raises JobBoardError: there is one.
         """
+        names = self._names_with_slots()
         for row in self._fleet.ask(self._fleet.present[0], lambda shard: shard.limits.all()):
-            if row.limit.name is not None and row.limit.running:
+            if row.limit.name is not None and row.limit.running and row.limit.name not in names:
                 raise JobBoardError(
                     f"the limit of jobs named {row.limit.name!r} is divided among the shards: remove it, and set it "
                     "again after this command"
                 )
+
+    def _names_with_slots(self) -> set[str]:
+        entries = self._fleet.ask(self._fleet.present[0], read_from)
+        return {name for name, entry in entries.items() if entry.slots is not None}
 
     def _check_all_named(self, map: ShardMap, *others: int) -> None:
         lacking = sorted(set(map.now.present).difference(self._fleet.named, others))

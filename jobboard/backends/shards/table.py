@@ -19,8 +19,11 @@ from jobboard.backends.shards.shard_map import Placement, ShardMap, ShardState
 from jobboard.errors import BoardUnavailable, RequestRefused
 from jobboard.validation import new_uuid
 
-#: The same on every shard of every board.
-TABLE = "6a6f6262-6f61-4264-8073-686172647301"
+#: The same on every shard of every board: the table, and on the first shard the limits of names.
+TABLE, NAME_LIMITS = "6a6f6262-6f61-4264-8073-686172647301", "6a6f6262-6f61-4264-8073-686172647302"
+
+#: The logbooks that no reader sees.
+HIDDEN = frozenset({TABLE, NAME_LIMITS})
 
 #: The epoch of a board whose shards never changed.
 _FIRST_EPOCH = 1
@@ -83,7 +86,7 @@ def _decode(shard: Backend, part: BookPart, known: ShardMap | None) -> Entry | N
 def _read_held(shard: Backend, version: str) -> dict[int, dict[int, frozenset[bytes]]] | None:
     """Return what shards hold, by the tag of the placement; None if the table has changed meanwhile."""
     found: dict[int, dict[int, set[bytes]]] = {}
-    for part in _parts(shard):
+    for part in parts(shard, TABLE):
         if part is None or part.row.version != version:
             return None
         for name, data in part.entries:
@@ -208,14 +211,14 @@ def _entries_of(tag: int, held: Mapping[int, frozenset[bytes]]) -> Iterator[tupl
 
 
 def _names(shard: Backend) -> Iterator[str]:
-    return (name for part in _parts(shard) if part is not None for name, _ in part.entries)
+    return (name for part in parts(shard, TABLE) if part is not None for name, _ in part.entries)
 
 
-def _parts(shard: Backend) -> Iterator[BookPart | None]:
-    """Yield the parts of a table; None, and nothing more, once it is not there."""
+def parts(shard: Backend, book: str) -> Iterator[BookPart | None]:
+    """Yield the parts of a logbook; None, and nothing more, once it is not there."""
     cursor: str | None = None
     for _ in range(_MAX_PARTS):
-        part = shard.books.load(TABLE, cursor, 100)
+        part = shard.books.load(book, cursor, 100)
         yield part
         cursor = None if part is None else part.cursor
         if cursor is None:

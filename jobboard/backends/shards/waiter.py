@@ -13,6 +13,7 @@ from jobboard.backends.base import Waiter
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.placement import MAX_HOMES
+from jobboard.backends.shards.turns import Turns
 from jobboard.errors import BoardUnavailable
 
 #: Seconds that a shard's waiter gets to return once it is interrupted.
@@ -25,8 +26,10 @@ class ShardsWaiter(Waiter):
     :param found: is told the number of a shard that has a job to claim.
     """
 
-    def __init__(self, fleet: Fleet, homes: Homes, names: frozenset[str] | None, found: Callable[[int], None]) -> None:
-        self._fleet, self._homes, self._names, self._found = fleet, homes, names, found
+    def __init__(
+        self, fleet: Fleet, homes: Homes, names: frozenset[str] | None, found: Callable[[int], None], turns: Turns
+    ) -> None:
+        self._fleet, self._homes, self._names, self._found, self._turns = fleet, homes, names, found, turns
         #: Where a look has found a job.
         self._seen: int | None = None
         #: Set by an interrupt, and by what one of the shards tells.
@@ -59,6 +62,8 @@ class ShardsWaiter(Waiter):
     def ready_in(self) -> float | None:
         """Return the least of what the shards say that are waited on and answer.
 
+        What gets due later is left to others for a moment if many wait there.
+
         :raises BoardUnavailable: none of them answers.
         """
         self._open_some()
@@ -74,7 +79,7 @@ class ShardsWaiter(Waiter):
         seen, self._seen = self._seen, None
         if seen is not None and self._look(seen):
             return 0.0
-        return soonest
+        return None if soonest is None else soonest + self._homes.rank_delay
 
     def _ready_on(self, number: int) -> float | None:
         """Return what one of them says; None if it does not answer, while others may."""
@@ -133,13 +138,25 @@ class ShardsWaiter(Waiter):
     def _sleep(self, deadline: float, slept_on: Collection[int]) -> None:
         """Sleep until a shard's waiter returns, somebody interrupts, or a look at another shard finds a job."""
         pause = math.inf if set(self._fleet.served) <= set(slept_on) else self._homes.look_interval
-        looks = self._homes.looks()
+        looks, look_at = self._homes.looks(), time.monotonic() + pause
         # Each turn sleeps; the last one until the deadline.
-        while (left := deadline - time.monotonic()) > 0:
-            if self._woken.wait(min(left, pause, threading.TIMEOUT_MAX)):
+        while (left := deadline - (now := time.monotonic())) > 0:
+            until = min(look_at, self._turns.look_again_at) - now
+            if self._woken.wait(max(0.0, min(left, until, threading.TIMEOUT_MAX))):
                 return
-            if pause < math.inf and self.look_around(looks, slept_on):
+            if self._take_turns():
                 return
+            if time.monotonic() >= look_at:
+                look_at += pause
+                if self.look_around(looks, slept_on):
+                    return
+
+    def _take_turns(self) -> bool:
+        """Let slots of limits of names move; return whether a shard has got one."""
+        number = next(iter(self._turns.take_when_due()), None)
+        if number is not None:
+            self._seen = number
+        return number is not None
 
     def look_around(self, looks: Iterator[int], slept_on: Collection[int]) -> bool:
         """Look at the next of the shards that nobody sleeps on; return whether it has a job to claim."""

@@ -45,7 +45,6 @@ def claimed_in_turn(board: JobBoard, name: str) -> Job:
 
 class NameLimitCases(LaneCase):
     @of_lanes
-    @needs(sharded=False)
     def test_no_more_of_a_name_are_claimed_than_its_limit(self, board: JobBoard, other: JobBoard) -> None:
         limit_name(board, 2)
         jobs = [board.post("resize") for _ in range(4)]
@@ -65,7 +64,6 @@ class NameLimitCases(LaneCase):
 
     @of_lanes
     @pytest.mark.parametrize(("end", "requests"), _ENDS.values(), ids=_ENDS.keys())
-    @needs(sharded=False)
     def test_each_end_of_a_claim_makes_room_for_one(
         self, board: JobBoard, lossy: LossyBackend, end: End, requests: list[str]
     ) -> None:
@@ -81,7 +79,6 @@ class NameLimitCases(LaneCase):
         assert claim_all(board) == []
 
     @of_lanes
-    @needs(sharded=False)
     def test_an_expired_claim_makes_room(self, board: JobBoard, other: JobBoard) -> None:
         limit_name(board, 1)
         first, second = board.post("resize", max_attempts=1), board.post("resize")
@@ -90,7 +87,6 @@ class NameLimitCases(LaneCase):
         assert claim_all(other) == [second]
 
     @of_lanes
-    @needs(sharded=False)
     def test_a_job_that_waits_for_a_retry_takes_no_room(self, board: JobBoard) -> None:
         limit_name(board, 1)
         first, second = board.post("resize"), board.post("resize")
@@ -100,7 +96,6 @@ class NameLimitCases(LaneCase):
         assert claim_all(board) == []
 
     @of_lanes
-    @needs(sharded=False)
     def test_a_lowered_limit_of_a_name_stops_nobody(self, board: JobBoard) -> None:
         board.post_many([Posting("resize") for _ in range(6)])
         running = claim_all(board, limit=4)
@@ -114,7 +109,6 @@ class NameLimitCases(LaneCase):
 
     @of_lanes
     @pytest.mark.parametrize("change", ["raised", "removed", "freed"])
-    @needs(sharded=False)
     def test_room_wakes_who_waits(self, harness: Harness, board: JobBoard, change: str) -> None:
         limit_name(board, 1)
         first, second = board.post("resize"), board.post("resize")
@@ -134,7 +128,6 @@ class NameLimitCases(LaneCase):
         assert claimed == first
 
     @of_lanes
-    @needs(sharded=False)
     def test_a_claim_that_expires_wakes_who_waits_for_room(self, harness: Harness, board: JobBoard) -> None:
         limit_name(board, 1)
         first, second = board.post("resize", max_attempts=1), board.post("resize")
@@ -146,7 +139,6 @@ class NameLimitCases(LaneCase):
             waiting.end()
 
     @of_lanes
-    @needs(sharded=False)
     def test_a_limit_of_zero_of_a_name_is_a_pause(self, board: JobBoard, other: JobBoard) -> None:
         limit_name(board, 0)
         job = board.post("resize")
@@ -156,7 +148,6 @@ class NameLimitCases(LaneCase):
 
     @of_lanes
     @pytest.mark.parametrize("fault", ["reply", "request"])
-    @needs(sharded=False)
     def test_a_limit_of_a_name_whose_reply_is_lost_is_set(
         self, board: JobBoard, lossy: LossyBackend, fault: Fault
     ) -> None:
@@ -170,7 +161,6 @@ class NameLimitCases(LaneCase):
         assert [(event.name, event.uuid) for event in events if str(event.kind) == "LIMITED"] == [("resize", None)]
 
     @of_lanes
-    @needs(sharded=False)
     def test_claims_at_once_are_never_more_than_the_limit(self, harness: Harness, board: JobBoard) -> None:
         limit_name(board, 3)
         board.post_many([Posting("resize") for _ in range(12)])
@@ -189,7 +179,6 @@ class NameLimitCases(LaneCase):
 
     @of_lanes
     @pytest.mark.parametrize(("of_lane", "of_name", "concurrency"), [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
-    @needs(sharded=False)
     def test_the_smallest_limit_holds(self, board: JobBoard, of_lane: int, of_name: int, concurrency: int) -> None:
         limit(board, of_lane)
         limit_name(board, of_name)
@@ -203,7 +192,6 @@ class NameLimitCases(LaneCase):
         assert left == 0
 
     @of_lanes
-    @needs(sharded=False)
     def test_a_full_name_gives_its_slots_of_a_lane_to_another_name(self, board: JobBoard) -> None:
         limit(board, 4)
         limit_name(board, 2)
@@ -230,7 +218,6 @@ class NameLimitCases(LaneCase):
         assert done == 19
 
     @of_lanes
-    @needs(sharded=False)
     def test_what_waits_for_its_lane_takes_no_room_of_its_name(self, board: JobBoard) -> None:
         limit(board, 1)
         limit_name(board, 2)
@@ -282,7 +269,6 @@ class NameLimitCases(LaneCase):
         assert states_of(board, held, strict) == [CLAIMED, UNCLAIMED]
 
     @of_lanes
-    @needs(sharded=False)
     def test_an_exchange_admits_no_more_of_a_name_than_its_limit_has_room_for(self, board: JobBoard) -> None:
         """In one lane, and in the next one."""
         limit(board, 6, "tenant:*")
@@ -312,7 +298,6 @@ class NameLimitCases(LaneCase):
         assert states_of(board, holder) == [BLOCKED]
 
     @of_lanes
-    @needs(sharded=False)
     def test_what_can_be_claimed_without_an_exchange_is_claimed_first(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board)
