@@ -9,6 +9,7 @@ whoever is killed or paused meanwhile.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -144,11 +145,17 @@ def turn(entry: NameLimit, demands: Mapping[int, Demand], now: float) -> NameLim
     """
     slots, step, free = dict(entry.slots or {}), entry.step + 1, entry.free
     wanted = {number: _wanted(slots.get(number), demand) for number, demand in demands.items()}
-    while free > 0 and any(wanted.values()):
-        for number in [number for number, count in wanted.items() if count][:free]:
-            slots[number] = _one_more(slots.get(number), step, now)
-            wanted[number] -= 1
-            free -= 1
+    given = Counter[int]()
+    for _ in range(max(0, free)):
+        hungry = [number for number, count in wanted.items() if count > 0]
+        if not hungry:
+            break
+        # Each gets one before any gets a second one.
+        number = min(hungry, key=lambda number: given[number])
+        slots[number] = _one_more(slots.get(number), step, now)
+        given[number] += 1
+        wanted[number] -= 1
+        free -= 1
     need = sum(count > 0 for number, count in wanted.items())
     starving = sum(count > 0 for number, count in wanted.items() if number not in slots)
     need -= max(0, free + sum(each.count - each.left for each in slots.values()))

@@ -140,8 +140,8 @@ class ShardsWaiter(Waiter):
         pause = math.inf if set(self._fleet.served) <= set(slept_on) else self._homes.look_interval
         looks, look_at = self._homes.looks(), time.monotonic() + pause
         # Each turn sleeps; the last one until the deadline.
-        while (left := deadline - (now := time.monotonic())) > 0:
-            until = min(look_at, self._turns.look_again_at) - now
+        while (left := deadline - time.monotonic()) > 0:
+            until = min(look_at, self._turns.look_again_at) - time.monotonic()
             if self._woken.wait(max(0.0, min(left, until, threading.TIMEOUT_MAX))):
                 return
             if self._take_turns():
