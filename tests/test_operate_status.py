@@ -229,6 +229,25 @@ def _refuse(timeout: float) -> None:
     raise BoardUnavailable("it is away")
 
 
+def test_a_strict_lane_whose_first_job_fails_again_and_again(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.limits.set(lane="hook:*", running=1, order="strict")
+    first, *_ = board.post_many([Posting("a", lane="hook:1") for _ in range(4)])
+    for failures in range(1, 5):
+        board.run_now(first)
+        assert board.claim_next("w1") == [first]
+        board.abandon(first, "w1", delay=3600, error="OSError: dead server")
+        expected = [("ATTENTION", "lane_held", "hook:1")] if failures >= 3 else []
+        assert found(board) == expected, failures
+    said = status(board)["findings"][0]["text"]
+    assert said.startswith(
+        f"3 jobs of the strict lane hook:1 wait for one that fails again and again: job {first.uuid} (a) "
+    )
+    assert f"OSError: dead server. Once the cause is mended: jobboard run-now {first.uuid}; " in said
+    board.limits.set(lane="hook:*", running=1)
+    assert found(board) == []
+
+
 def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
     conductor(board, "a")
     board.limits.set(lane="tenant:*", running=1)

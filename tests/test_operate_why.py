@@ -235,6 +235,23 @@ def test_a_full_lane_names_those_that_hold_its_slots(board: JobBoard) -> None:
     assert (kinds(first), kinds(second)) == (["next"], ["lane_full"])
 
 
+def test_a_strict_lane_names_the_job_whose_retry_it_waits_for(board: JobBoard) -> None:
+    register(board, "a")
+    board.limits.set(lane="hook:*", running=1, order="strict")
+    first, second, third = (board.post("a", lane="hook:1") for _ in range(3))
+    for _ in range(2):
+        board.run_now(first)
+        assert board.claim_next("w1") == [first]
+        board.abandon(first, "w1", delay=3600, error="Traceback\nOSError: dead server")
+    assert kinds(second) == kinds(third) == ["lane_full"]
+    said = text(third)
+    assert f"Its lane hook:1 has 1 of 1: job {first.uuid} (a) waits " in said
+    assert said.endswith(" for its retry, and keeps the slot; it failed 2 times, the last error: OSError: dead server.")
+    board.limits.set(lane="hook:*", running=1)
+    board.claim(second, "w1")
+    assert first.uuid not in text(third)
+
+
 def test_a_paused_lane_a_rate_and_a_full_name(board: JobBoard) -> None:
     register(board, "a")
     job = board.post("a", lane="tenant:42")

@@ -59,7 +59,10 @@ class LanePage:
 
 @dataclass(frozen=True, slots=True)
 class LaneDetail:
-    """A lane, some of the jobs that hold its slots, and the seconds until its rate admits another (None: no rate)."""
+    """A lane, some of the jobs that hold its slots, and the seconds until its rate admits another (None: no rate).
+
+    ``holders``: claimed ones, then claimable ones, then those that are retrying, which hold slots of strict lanes only.
+    """
 
     row: LaneRow
     holders: list[JobRow]

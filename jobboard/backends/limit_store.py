@@ -50,7 +50,7 @@ class LimitStore(abc.ABC):
 
     @abc.abstractmethod
     def lane(self, lane: str, count: int) -> LaneDetail:
-        """Return the numbers of a lane, and up to ``count`` of the jobs that are claimed or claimable."""
+        """Return the numbers of a lane, and up to ``count`` of its jobs that are claimed, claimable or retrying."""
 
 
 class NoLimits(LimitStore):

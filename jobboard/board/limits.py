@@ -93,7 +93,7 @@ class Limits:
 
         If a pause of the lane or of its prefix holds, the limit returned is paused.
         """
-        return _limit_of(check_lane(lane), {limit.lane: limit for limit in self if limit.lane is not None})
+        return limit_of(check_lane(lane), {limit.lane: limit for limit in self if limit.lane is not None})
 
     def __iter__(self) -> Iterator[Limit]:
         """Iterate over all limits, those of names first, each sorted; one request."""
@@ -109,7 +109,7 @@ class Limits:
         rows = self._client.call(self._backend.limits.longest, count)
         limits = {limit.lane: limit for limit in self if limit.lane is not None}
         now = self._client.call(self._backend.now)
-        return [_stats_of(row, _limit_of(row.lane, limits), now) for row in rows]
+        return [_stats_of(row, limit_of(row.lane, limits), now) for row in rows]
 
     def lane(self, lane: str) -> LaneStats:
         """Return the numbers of one lane, which may have no jobs."""
@@ -150,7 +150,7 @@ class Limits:
         raise BoardUnavailable(f"other clients change the limit of {key[0]} {key[1]!r} all the time; try again")
 
 
-def _limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
+def limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
     """Return what holds for a lane; if its prefix is paused, so is what is returned."""
     prefix = prefix_of(lane)
     found = [limits[pattern] for pattern in (lane, prefix) if pattern is not None and pattern in limits]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.findings import Holder, Persistence
+from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit
 from jobboard.operate.conductors import GoneConductor, gone_conductors
+from jobboard.operate.held_lanes import HeldLane, held_lanes
 from jobboard.operate.held_up import FailedParent, failed_parents
 from jobboard.operate.trash import TrashGroup, grouped
 from jobboard.participants import Entity, claims, unhandled
@@ -99,6 +101,7 @@ class Overview:
     :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
     :ivar limits: those of the board.
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
+    :ivar held_lanes: strict lanes with jobs that wait for one which fails again and again.
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar gone: conductors that went away and did not stop in good order, the one that was seen last first.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
@@ -116,6 +119,7 @@ class Overview:
     holders: tuple[Holder, ...] = ()
     limits: tuple[Limit, ...] = ()
     idle_lanes: tuple[IdleLane, ...] = ()
+    held_lanes: tuple[HeldLane, ...] = ()
     failed_parents: tuple[FailedParent, ...] = ()
     shortages: tuple[str, ...] = ()
     persistence: Persistence | None = None
@@ -128,9 +132,9 @@ def overview(board: JobBoard) -> Overview:
     Costs 6 requests, on Redis, etcd and SQLite one more, on PostgreSQL and MariaDB two more, and on Redis another one
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, one if a conductor went away while jobs are claimed, and if jobs are
-    blocked one, and one for each lane of which none runs (5 at most), and two for each job of the trash that has
-    children (5 at most): 47 at most. Reads no job but the next of each name, 100 of the trash, 100 that are claimed, 20
-    of each such lane, and 100 children of each such job.
+    blocked one, and one for each lane of which none runs (5 at most) and each strict lane with a retry (5 at most), and
+    two for each job of the trash that has children (5 at most): 52 at most. Reads no job but the next of each name, 100
+    of the trash, 100 that are claimed, 20 of each such lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -157,21 +161,24 @@ def overview(board: JobBoard) -> Overview:
     holders = tuple(client.call(client.backend.maintenance.holders))
     shortages = tuple(client.call(client.backend.shortages))
     persistence = client.call(client.backend.persistence) if board.capabilities.durable else None
-    idle = tuple(_idle_lanes(board, entities, now)) if stats.blocked else ()
+    longest = client.call(client.backend.limits.longest, MAX_NAMES) if stats.blocked else []
+    idle = tuple(_idle_lanes(board, longest, entities, now))
+    held = tuple(held_lanes(board, longest, limits, now))
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     gone = gone_conductors(board, entities, stats.claimed, now)
     seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    found = holders, limits, idle, failed, shortages, persistence, gone
+    found = holders, limits, idle, held, failed, shortages, persistence, gone
     return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 
-def _idle_lanes(board: JobBoard, entities: Sequence[Entity], now: float) -> Iterator[IdleLane]:
+def _idle_lanes(
+    board: JobBoard, longest: Sequence[LaneRow], entities: Sequence[Entity], now: float
+) -> Iterator[IdleLane]:
     client = client_of(board)
-    longest = client.call(client.backend.limits.longest, MAX_NAMES)
     idle = [lane for lane in longest if lane.blocked and lane.claimable and not lane.claimed]
     for lane in idle[:MAX_IDLE_LANES]:
         holders = client.call(client.backend.limits.lane, lane.lane, _HOLDERS).holders
-        names = {row.name for row in holders}
+        names = {row.name for row in holders if row.state is JobState.UNCLAIMED}
         if names and not any(claims(entity, name) for entity in entities for name in names):
             waits = 0.0 if lane.oldest is None else max(0.0, now - lane.oldest)
             yield IdleLane(lane.lane, lane.blocked, waits, tuple(sorted(names)))

@@ -70,8 +70,9 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``conductor_gone``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
-    ``lane_paused``, ``lane_idle``, ``parent_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``,
-    ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``, ``not_durable``.
+    ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``, ``overdue``, ``no_scheduler``,
+    ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``,
+    ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -117,6 +118,13 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
         text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these. Start one."
         verdict = Verdict.BAD if lane.oldest > limits.unhandled else Verdict.ATTENTION
         yield Finding(verdict, "lane_idle", lane.lane, text)
+    for held in overview.held_lanes:
+        waiting = f"{held.blocked} job{'s' * (held.blocked != 1)} of the strict lane {held.lane}"
+        text = (
+            f"{waiting} wait{'s' * (held.blocked == 1)} for one that fails again and again: {held.text}. Once the "
+            f"cause is mended: jobboard run-now {held.uuid}; or take it out with: jobboard trash {held.uuid}"
+        )
+        yield Finding(Verdict.ATTENTION, "lane_held", held.lane, text)
 
 
 def _of_failed_parents(overview: Overview) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from jobboard.errors import NotFound
 from jobboard.events import EventKind
 from jobboard.limit import Limit, prefix_of
 from jobboard.operate.durations import duration
+from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
 from jobboard.operate.views import in_brackets
 from jobboard.states import JobState
@@ -57,11 +58,15 @@ def why_blocked(board: JobBoard, lane: str, claimed_names: Collection[str]) -> I
     limit_of_lane = board.limits.of(lane)
     running = None if limit_of_lane is None else limit_of_lane.running
     taken = detail.row.claimed + detail.row.claimable
-    if limit_of_lane is not None and limit_of_lane.order == "strict":
-        taken += detail.row.retrying
+    is_strict = limit_of_lane is not None and limit_of_lane.order == "strict"
+    taken += detail.row.retrying if is_strict else 0
     if limit_of_lane is not None and running is not None and taken >= running:
         now = client.call(client.backend.now)
-        texts = [_holder(board, row, now, claimed_names) for row in detail.holders]
+        texts = [
+            _holder(board, row, now, claimed_names)
+            for row in detail.holders
+            if is_strict or row.state is not JobState.DELAYED
+        ]
         texts += [f"and {taken - len(texts)} more"] if taken > len(texts) > 0 else []
         text = f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
         yield "lane_full", f"{text} If more may run: {command_for(limit_of_lane, taken + 1)}"
@@ -80,7 +85,7 @@ def _holder(board: JobBoard, row: JobRow, now: float, claimed_names: Collection[
         since = _claimed_at(board, row.uuid)
         return f"{which} runs{'' if since is None else f' since {duration(max(0.0, now - since))}'} ({row.owner})"
     if row.state is JobState.DELAYED:
-        return f"{which} waits for its retry"
+        return failing_text(row, now)
     nobody = "" if row.name in claimed_names else " and no conductor runs its name"
     return f"{which} can be claimed since {duration(max(0.0, now - row.place))}{nobody}"
 

@@ -219,12 +219,14 @@ class Limits(LimitStore):
             *self._reads_of(lane),
             scan_prefix(keys.in_lane(lane, LanePart.CLAIMED), count, keys_only=True),
             scan_prefix(keys.in_lane(lane, LanePart.CLAIMABLE), keys_only=True),
+            scan_prefix(keys.in_lane(lane, LanePart.RETRYING), count, keys_only=True),
             get(keys.guard(lane)),
             scan_prefix(keys.limits),
         ]
-        *found, claimed, claimable, guard, limits = self._expiry.read_board(ops)
+        *found, claimed, claimable, retrying, guard, limits = self._expiry.read_board(ops)
         # The claimable ones stand there in reverse.
         orders = [*_orders_in(claimed.kvs), *map(reversed_order, _parts_in(reversed(claimable.kvs)))]
+        orders += _orders_in(retrying.kvs)
         orders = list(filter(is_order, orders))[:count]
         holders = [job.row.view() for job in self._reader.read_at(orders) if job is not None]
         rate = Rules(limits_in(keys, limits.kvs)).of_lane(lane).rate

@@ -82,7 +82,11 @@ class Limits(LimitStore):
         with self._lock:
             now = self._begin()
             store, found = self._store, self._store.lanes.by_name.get(lane, Lane())
-            sequences = [*sorted(found.claimed), *map(sequence_of, islice(found.claimable, count))]
+            sequences = [
+                *sorted(found.claimed),
+                *map(sequence_of, islice(found.claimable, count)),
+                *sorted(found.retrying),
+            ]
             rows = [store.by_sequence[sequence].copy() for sequence in sequences[:count]]
             limit = store.lanes.rules.of_lane(lane)
             next_in = None

@@ -64,8 +64,8 @@ LANE = Statement(
 )
 HOLDERS = Statement(
     select(*JOB)
-    .select_from(lanes.joined(lanes.slots))
-    .order_by(lanes.slots.c.turn, lanes.slots.c.job)
+    .select_from(lanes.joined(lanes.holders))
+    .order_by(lanes.holders.c.turn, lanes.holders.c.job)
     .limit(p("limit"))
 )
 #: After each lane that begins with the same text.

@@ -189,7 +189,7 @@ class Limits(LimitStore):
         limit = self._limits.of([lane]).by_lane[lane]
         with self._listing.lock:
             row = self._listing.lane_row(lane)
-            parts = (self._listing.lanes.places(lane, part) for part in (Part.CLAIMED, Part.CLAIMABLE))
+            parts = (self._listing.lanes.places(lane, part) for part in (Part.CLAIMED, Part.CLAIMABLE, Part.RETRYING))
             uuids = [self._listing.by_place[place].uuid for places in parts for place in places][:count]
         holders = [job.copy() for job in self._jobs.current(uuids) if job is not None]
         return LaneDetail(row, holders, self._next_in(lane, limit, now))

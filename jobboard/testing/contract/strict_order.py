@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.job import Job
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, uuids_of
@@ -52,6 +52,21 @@ class StrictOrderCases(LaneCase):
         assert again == first
         board.consume(again, "alice")
         assert run_to_the_end(board) == uuids_of([second, third])
+
+    @of_lanes
+    def test_a_look_at_a_lane_shows_who_waits_for_a_retry_last(self, board: JobBoard) -> None:
+        limit(board, 4, order="strict")
+        first, second, third, fourth, fifth = (post_in(board) for _ in range(5))
+        assert [_fail_for(board, LONG) for _ in range(2)] == [first, second]
+        assert claim_one(board) == third
+        assert states_of(board, fourth, fifth) == [UNCLAIMED, BLOCKED]
+        lane_of = client_of(board).backend.limits.lane
+        for count in range(5):
+            holders = [row.uuid for row in lane_of(LANE, count).holders]
+            assert holders[:2] == uuids_of([third, fourth])[:count]
+            assert len(set(holders)) == count
+            assert set(holders[2:]) <= set(uuids_of([first, second]))
+        assert [row.attempts for row in lane_of(LANE, 4).holders] == [1, 0, 1, 1]
 
     @of_lanes
     @pytest.mark.parametrize("counted", [True, False])

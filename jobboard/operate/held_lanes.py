@@ -1,0 +1,70 @@
+"""Strict lanes that wait for a job that fails again and again: its retries keep the slot, and others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobboard.backends.lane_rows import LaneRow
+from jobboard.backends.rows import JobRow
+from jobboard.board import client_of
+from jobboard.board.limits import limit_of
+from jobboard.limit import Limit
+from jobboard.operate.durations import duration
+from jobboard.states import JobState
+from jobboard.text import in_one_line
+
+if TYPE_CHECKING:
+    from jobboard.board import JobBoard
+
+#: From how many failures of a job on its lane is told of; how many such lanes are looked at, and jobs of each.
+MANY_FAILED, MAX_HELD_LANES, _HOLDERS = 3, 5, 20
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLane:
+    """A strict lane whose jobs wait for one that has failed :data:`MANY_FAILED` times or more.
+
+    :ivar blocked: how many wait. :ivar oldest: for how many seconds the first of them does.
+    :ivar uuid: the job that failed. :ivar text: what it does now, and its last error.
+    """
+
+    lane: str
+    blocked: int
+    oldest: float
+    uuid: str
+    text: str
+
+
+def held_lanes(board: JobBoard, longest: Sequence[LaneRow], limits: Iterable[Limit], now: float) -> Iterator[HeldLane]:
+    """Yield such lanes, of those with the most jobs that wait: a request for each strict one with a retry, 5 at most.
+
+    :param longest: these lanes. :param limits: all of the board. :param now: the moment, by the store's clock.
+    :raises BoardUnavailable: the store can't be reached.
+    """
+    client, by_lane = client_of(board), {limit.lane: limit for limit in limits if limit.lane is not None}
+    retrying = [lane for lane in longest if lane.blocked and lane.retrying]
+    strict = [lane for lane in retrying if (limit := limit_of(lane.lane, by_lane)) and limit.order == "strict"]
+    for lane in strict[:MAX_HELD_LANES]:
+        holders = client.call(client.backend.limits.lane, lane.lane, _HOLDERS).holders
+        failing = max(holders, key=_failures, default=None)
+        if failing is not None and _failures(failing) >= MANY_FAILED:
+            oldest = 0.0 if lane.oldest is None else max(0.0, now - lane.oldest)
+            yield HeldLane(lane.lane, lane.blocked, oldest, failing.uuid, failing_text(failing, now))
+
+
+def _failures(row: JobRow) -> int:
+    return row.attempts - (row.state is JobState.CLAIMED)
+
+
+def failing_text(row: JobRow, now: float) -> str:
+    """Say what a job of a strict lane does that has failed: its retry, and its last error."""
+    failures = _failures(row)
+    if row.state is JobState.DELAYED:
+        does = f"waits {duration(max(0.0, (row.run_at or row.place) - now))} for its retry, and keeps the slot"
+    else:
+        does = "runs again" if row.state is JobState.CLAIMED else "can be claimed again"
+    error = in_one_line((row.last_error or "").strip().rpartition("\n")[2])
+    failed = f"; it failed {failures} time{'s' * (failures != 1)}" if failures > 0 else ""
+    return f"job {row.uuid} ({row.name}) {does}{failed}{f', the last error: {error}' if error else ''}"
