@@ -232,6 +232,7 @@ def test_the_command_applies_them(backend: JobBoardBackend, board: JobBoard, cap
         ({"trigger": NIGHTLY}, "has no 'task'"),
         ({"trigger": "0 3 * * *", "task": ADD, "args": [1]}, "trigger must be a trigger"),
         ({"trigger": NIGHTLY, "task": "django_site.tasks.aad"}, "did you mean"),
+        ({"trigger": NIGHTLY, "task": "nightly"}, r"a handler that is no task.*board\(\)\.schedules\.add"),
         ({"trigger": NIGHTLY, "task": ADD}, "missing a required argument"),
         ({"trigger": NIGHTLY, "task": ADD, "args": [1], "misfire": 3}, "misfire"),
         ({"trigger": NIGHTLY, "task": ADD, "args": [float("nan")]}, "JSON has no number"),

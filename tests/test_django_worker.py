@@ -114,6 +114,22 @@ def test_a_task_asks_to_run_again(board: JobBoard) -> None:
     assert (result.return_value, result.errors, len(tasks.calls)) == ("done", [], 2)
 
 
+def test_a_task_returns_that_it_runs_again(board: JobBoard) -> None:
+    with received(task_finished) as finished:
+        result = tasks.returns_again.enqueue()
+        run(board, result)
+    assert (result.return_value, result.errors, len(tasks.calls)) == ("done", [], 2)
+    assert finished == [(JobBoardBackend, result.id, "SUCCESSFUL")]
+
+
+def test_a_task_returns_what_follows_it(board: JobBoard) -> None:
+    results = [tasks.returns_then.enqueue(number) for number in (1, 2, 3)]
+    run(board, *results)
+    assert [result.return_value for result in results] == [1, 2, 3]
+    found = sorted((job.name, job.details["order"]) for job in board.iterjobs(names=["pack", "bill"]))
+    assert found == [("bill", 1), ("bill", 2), ("bill", 3), ("pack", 1), ("pack", 2), ("pack", 3)]
+
+
 def test_a_task_that_an_operator_put_aside_has_failed(backend: JobBoardBackend, board: JobBoard) -> None:
     result = tasks.add.enqueue(1)
     [job] = board.claim_next("me")

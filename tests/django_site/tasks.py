@@ -9,7 +9,7 @@ import django
 from django.db import connections, transaction
 
 from django_site.models import Order
-from jobboard import Broken, RunAgain
+from jobboard import Broken, Posting, RunAgain, Then
 
 if django.VERSION >= (6, 0):
     from django.tasks import task
@@ -94,6 +94,17 @@ def again_once() -> str:
     if len(calls) == 1:
         raise RunAgain(after=0)
     return "done"
+
+
+@task
+def returns_again() -> RunAgain | str:
+    calls.append("again")
+    return RunAgain(after=0) if len(calls) == 1 else "done"
+
+
+@task
+def returns_then(number: int) -> Then:
+    return Then([Posting("pack", {"order": number}), Posting("bill", {"order": number})], number)
 
 
 @task

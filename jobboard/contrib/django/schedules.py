@@ -22,6 +22,12 @@ SETTING = "JOBBOARD_SCHEDULES"
 #: What each job of a schedule has of its own.
 _OF_ONE_JOB = ("key", "uuid", "if_exists", "run_after")
 
+#: How a schedule posts what is no task.
+_NO_TASK = (
+    "if it is the name of a handler that is no task, put its schedule on the board by board().schedules.add(...) or "
+    "manage.py jobboard schedule add"
+)
+
 #: A task's arguments: by name, or in order.
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
@@ -102,7 +108,10 @@ def _schedule_of(id: str, entry: dict[str, Any], tasks: Mapping[str, Task], alia
     if missing := [name for name in ("trigger", "task") if name not in entry]:
         raise ValueError(f"it has no {missing[0]!r}")
     trigger, path, args = entry.pop("trigger"), entry.pop("task"), entry.pop("args", None)
-    task = checked_task(path, tasks).using(backend=alias)
+    try:
+        task = checked_task(path, tasks).using(backend=alias)
+    except ImproperlyConfigured as error:
+        raise ImproperlyConfigured(f"{error}; {_NO_TASK}") from None
     details = replace(scheduled_call(task, args), from_settings=True).details
     return Schedule(id, trigger, ScheduledTask(task).name, details, **{**schedule_options(task), **entry})
 

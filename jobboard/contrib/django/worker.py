@@ -30,6 +30,7 @@ from jobboard.contrib.django.results import change, checkpoint_with, error_of, m
 from jobboard.contrib.django.task import TaskCall
 from jobboard.errors import JobBoardError
 from jobboard.events import EventKind, HistoryEntry
+from jobboard.then import Then
 
 logger = logging.getLogger("jobboard.contrib.django")
 
@@ -99,7 +100,8 @@ def _run(job: RunningJob) -> Any:
             result.errors.append(error_of(error))
             _finish(result, backend, status=TaskResultStatus.FAILED)
         raise
-    _finish(result, backend, status=TaskResultStatus.SUCCESSFUL, _return_value=value)
+    returned = value.result if isinstance(value, Then) else value
+    _finish(result, backend, status=TaskResultStatus.SUCCESSFUL, _return_value=returned)
     return value
 
 
@@ -111,11 +113,19 @@ def _running_result(job: RunningJob, call: TaskCall, task: Task) -> TaskResult:
 def _call(task: Task, result: TaskResult) -> Any:
     context = [TaskContext(task_result=result)] if task.takes_context else []
     value = task.call(*context, *result.args, **result.kwargs)
+    if isinstance(value, RunAgain):
+        raise value
     try:
-        return plain_copy("result", as_json("result", value))
+        if isinstance(value, Then):
+            return Then(value.postings, _copy_of(value.result))
+        return _copy_of(value)
     except (TypeError, ValueError) as error:
         # The work is done, and a further run would end in the same way.
         raise Broken(f"its result can't be kept: {error}") from error
+
+
+def _copy_of(value: Any) -> Any:
+    return plain_copy("result", as_json("result", value))
 
 
 def _finish(result: TaskResult, backend: JobBoardBackend, **values: Any) -> None:
