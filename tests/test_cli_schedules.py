@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import At, Calendar, Cron, Entity, Every, JobBoard, Schedule
+from jobboard import At, Calendar, Cron, Entity, Every, JobBoard, Schedule, Scheduler
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.operate.status import status
 from jobboard.schedules.progress import Progress
@@ -239,6 +239,28 @@ class TestLooking:
         assert [line[2] for line in lines] == kinds
         assert any(kind.startswith("MISSED (") for kind in kinds), kinds
         assert [line[4] for line in lines] == [each["uuid"] or "-" for each in view["history"]]
+
+    def test_show_lists_the_jobs_that_are_live(self, jobboard: Run, board: JobBoard) -> None:
+        board.schedules.add(Schedule("a", Every(seconds=1), "write", max_instances=3))
+        clock = Scheduler(board, "clock")
+        clock.start()
+        try:
+            eventually(lambda: board.job_count == 3)
+        finally:
+            clock.stop()
+        jobs = list(board.iterjobs())
+
+        def live() -> list[str]:
+            found: list[str] = as_json(jobboard("schedule", "show", "a", "--json"))["live"]
+            return sorted(found)
+
+        assert live() == sorted(job.uuid for job in jobs)
+        board.claim(jobs[0], "me")
+        board.consume(jobs[0], "me")
+        board.trash(jobs[1])
+        assert live() == [jobs[2].uuid]
+        board.cancel(jobs[2])
+        assert live() == []
 
     def test_one_that_cannot_be_read_is_listed_and_can_be_removed(self, jobboard: Run, board: JobBoard) -> None:
         for id in ("good", "bad"):

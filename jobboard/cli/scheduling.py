@@ -14,7 +14,7 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import explain as in_words
 from jobboard.operate.explaining import upcoming, zone_of
-from jobboard.operate.schedules import schedule_rows, schedule_view, to_file
+from jobboard.operate.schedules import live_jobs, schedule_rows, schedule_view, to_file
 from jobboard.schedules.triggers import Cron
 from jobboard.types import Fold, Gap
 
@@ -75,7 +75,11 @@ def ls(session: Session) -> None:
 @pass_session
 def show(session: Session, id: str, details: bool) -> None:
     """Show a schedule, and what became of its last fire times."""
-    view = schedule_view(session.board().schedules.get(id), with_details=details)
+    board = session.board()
+    schedule = board.schedules.get(id)
+    view = schedule_view(schedule, with_details=details)
+    if "live" in view:
+        view["live"] = live_jobs(board, schedule)
     if session.output.json:
         session.output.data(view)
         return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.operate.explaining import explain, zone_of
 from jobboard.operate.json_values import from_json, to_json
 from jobboard.schedules.crontab import CrontabItem
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, schedule_from_plain
+from jobboard.states import LIVE
 
 
 def schedule_row(schedule: Schedule) -> dict[str, Any]:
@@ -47,6 +48,18 @@ def schedule_view(schedule: Schedule, *, with_details: bool = False) -> dict[str
     if progress is not None:
         view |= {"live": progress.live, "history": [fire_line(line) for line in progress.history]}
     return view | {"details": details} if with_details else view
+
+
+def live_jobs(board: JobBoard, schedule: Schedule) -> list[str]:
+    """Return the jobs of a schedule that are live now, of those that its last step knew of; a request for each batch.
+
+    The next step forgets those that have ended; until then the progress has them.
+    """
+    known = schedule.progress.live if schedule.progress else []
+    client = client_of(board)
+    rows = [row for part in client.batches(known) for row in client.call(client.backend.jobs.read, part)]
+    live = {row.uuid for row in rows if row is not None and row.state in LIVE}
+    return [uuid for uuid in known if uuid in live]
 
 
 def fire_line(line: FireRecord) -> dict[str, Any]:

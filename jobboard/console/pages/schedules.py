@@ -17,7 +17,7 @@ from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
-from jobboard.operate.schedules import fire_line, schedule_row
+from jobboard.operate.schedules import fire_line, live_jobs, schedule_row
 from jobboard.operate.verdict import MANY_SKIPPED, Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
 
@@ -82,7 +82,7 @@ def show_one(view: View) -> Response:
         schedule=schedule,
         times=_next_times(view.board, schedule),
         history=[fire_line(line) for line in reversed(progress.history)] if progress else [],
-        live=sorted(progress.live) if progress else [],
+        live=sorted(live_jobs(view.board, schedule)),
     )
 
 
