@@ -127,6 +127,17 @@ def test_transactions_of_sqlite_should_lock_at_once(monkeypatch: pytest.MonkeyPa
     assert messages() == ["jobboard.W003"]
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"), [("file:memorydb_default?mode=memory&cache=shared", []), (":memory:", ["jobboard.W002"])]
+)
+def test_a_board_in_the_memory_of_a_test_is_no_warning(
+    monkeypatch: pytest.MonkeyPatch, name: str, expected: list[str]
+) -> None:
+    handler = ConnectionHandler({"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": name}})
+    monkeypatch.setattr("jobboard.contrib.django.site.connections", handler)
+    assert messages() == expected
+
+
 def test_migrate_makes_the_tables(migrated: None) -> None:
     with site(create=False) as backend:
         with pytest.raises(Exception, match="no board"):

@@ -85,7 +85,7 @@ class Watching:
         The first request is for 10 jobs, later ones for 50, 250 and then 500 each: it costs what you take.
 
         A job that a newer jobboard posted in a newer format is left out; :meth:`get` shows it. Jobs that don't change
-        meanwhile are seen exactly once; the others may be seen or not.
+        meanwhile are seen exactly once; the others may be seen, or not, or twice.
 
         :param only_unclaimed: the same as ``states={JobState.UNCLAIMED}``.
         :param ensure_fresh: on stores that read from a copy, first catch up with the store.

@@ -44,7 +44,7 @@ def check_backend(backend: JobBoardBackend) -> Iterator[CheckMessage]:
     except (ConnectionDoesNotExist, ImproperlyConfigured, JobBoardError, TypeError, ValueError) as error:
         yield Error(f"OPTIONS can't be used: {error}", obj=backend.alias, id="jobboard.E002")
         return
-    if not board.capabilities.processes:
+    if not board.capabilities.processes and not backend.site.is_in_test_memory:
         yield Warning(
             "the board is in memory: its tasks end with this process, and no worker sees them",
             obj=backend.alias,

@@ -49,6 +49,12 @@ class Site:
         return str(self.conf["board"]).partition(":")[0] == "memory"
 
     @property
+    def is_in_test_memory(self) -> bool:
+        """Whether the board is in memory since Django's runner has put the database there, for tests."""
+        is_of_runner = "memorydb_" in str(self.connection().settings_dict["NAME"])
+        return self._uri is None and self._is_database_in_memory and is_of_runner
+
+    @property
     def conf(self) -> dict[str, Any]:
         """What :func:`jobboard.fetch` takes beside the name.
 
