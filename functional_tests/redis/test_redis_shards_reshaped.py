@@ -100,7 +100,7 @@ def test_no_more_of_a_name_run_than_its_limit_whoever_is_killed(tmp_path: Path, 
         board.limits.set(name="resize", running=limit)
         workers = [crew.start("conductor", uris) for _ in range(3)]
         producers = [crew.start("producer", uris)]
-        for number in range(6):
+        for number in range(4):
             mover = crew.start("mover", uris)
             before = len(crew.runs())
             eventually(lambda before=before: len(crew.runs()) > before + 15, within=120)  # type: ignore[misc]
@@ -120,6 +120,7 @@ def test_no_more_of_a_name_run_than_its_limit_whoever_is_killed(tmp_path: Path, 
     assert len({run[0] for run in runs}) == len(runs)
 
 
+@pytest.mark.timeout(300)
 def test_nothing_is_lost_or_doubled_while_servers_come_and_go(tmp_path: Path, crew: Crew) -> None:
     with ExitStack() as stack:
         redis = [stack.enter_context(RedisServer()).uri for _ in range(2)]

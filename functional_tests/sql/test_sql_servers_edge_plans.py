@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,11 +99,11 @@ def test_the_end_of_a_parent_reads_as_much_beside_many_others_on_mariadb(site: S
 
     def costs() -> dict[str, int]:
         _fan_in(board, 3, "three")
-        return {what: _rows_read(site, lambda call=call: call(board)) for what, call in CALLS.items()}  # type: ignore[misc]
+        # The server counts for all clients, some of whom look at the journal meanwhile.
+        return {what: min(_rows_read(site, partial(call, board)) for _ in range(3)) for what, call in CALLS.items()}
 
     _fan_in(board, 20, "many")
     few = costs()
     _fan_in(board, 1500, "many")
     many = costs()
-    # The server counts for all clients: others look at the journal meanwhile.
     assert {what: (few[what], many[what]) for what in many if many[what] > few[what] + 500} == {}

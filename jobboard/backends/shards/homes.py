@@ -14,7 +14,7 @@ from jobboard.backends.shards.placement import MAX_HOMES, homes
 _ROUND, _TURN_OF_OTHERS, _TURN_OF_HOMES = 4, 0, 2
 
 #: Seconds between two looks of a waiter at a shard that it does not wait on; each look is one request to one shard.
-LOOK_INTERVAL = 1.0
+LOOK_INTERVAL = 1.1
 
 #: How often a second all waiters together look at a shard at most.
 _LOOKS_AT_A_SHARD = 8.0

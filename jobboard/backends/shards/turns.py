@@ -29,7 +29,7 @@ from jobboard.validation import new_uuid
 logger = logging.getLogger("jobboard.backends.shards")
 
 #: Seconds between two turns of a name; and between two looks of a client whether there are limits that need turns.
-TURN_INTERVAL, LOOK_INTERVAL = 1.0, 10.0
+TURN_INTERVAL, LOOK_INTERVAL = 1.0, 20.0
 
 #: About how many clients together look in each interval of turns.
 _LOOKS_AT_A_TURN = 8
