@@ -108,6 +108,11 @@ def began_at(entity: Entity) -> datetime | None:
     return entity.last_seen - timedelta(seconds=uptime)
 
 
+def silence_of(entity: Entity, now: float) -> float:
+    """Return for how many seconds it was not heard of, by the store's clock; 0 if that is not known."""
+    return 0.0 if entity.last_seen is None else max(0.0, now - entity.last_seen.timestamp())
+
+
 @dataclass(frozen=True, slots=True)
 class UnsentEnd:
     """A job whose handler has returned and whose end the store has refused for ``seconds``, by this error."""

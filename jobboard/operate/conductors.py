@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobboard.board import JobBoard, client_of
-from jobboard.participants import Entity, began_at, claims, is_full, names_of, number_of, running_names
+from jobboard.participants import Entity, began_at, claims, is_full, names_of, number_of, running_names, silence_of
 from jobboard.states import JobState
-from jobboard.validation import moment
 
 #: Of how many claimed jobs the owners are counted: one request.
 MAX_CLAIMED_READ = 100
@@ -53,12 +52,12 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
     return tuple(
         GoneConductor(
             entity.name,
-            max(0.0, (moment(now) - at).total_seconds()),
+            silence_of(entity, now),
             held[entity.name],
             frozenset(names_of(entity)),
             entity.name in replaced,
         )
-        for entity, at in seen
+        for entity, _ in seen
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jobboard.operate.durations import duration
-from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names
+from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names, silence_of
 
 if TYPE_CHECKING:
     from jobboard.job import Job
@@ -50,8 +50,8 @@ def with_free_slot(able: Sequence[Entity], now: float) -> str:
     free = [entity for entity in able if not is_full(entity) and not _is_silent(entity, now)]
     if not free:
         return "a conductor with a free slot"
-    last = min(free, key=lambda entity: _silence(entity, now))
-    return f"{last.name}, which had a free slot when it was last heard of, {duration(_silence(last, now))} ago"
+    last = min(free, key=lambda entity: silence_of(entity, now))
+    return f"{last.name}, which had a free slot when it was last heard of, {duration(silence_of(last, now))} ago"
 
 
 def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> tuple[str, str]:
@@ -62,29 +62,24 @@ def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> tuple[st
     posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
     text = f"No conductor that is alive has a handler for {job.name!r}{posts}."
     if handling:
-        last = min(handling, key=lambda entity: _silence(entity, now))
-        seen = f"{last.name}, which had one, was last heard of {duration(_silence(last, now))} ago"
+        last = min(handling, key=lambda entity: silence_of(entity, now))
+        seen = f"{last.name}, which had one, was last heard of {duration(silence_of(last, now))} ago"
         text = f"{text} {seen}, and did not stop in good order. Start one; see: jobboard entities"
     return "no_conductor", text
 
 
-def _silence(entity: Entity, now: float) -> float:
-    """Return for how many seconds it was not heard of."""
-    return 0.0 if entity.last_seen is None else max(0.0, now - entity.last_seen.timestamp())
-
-
 def _is_silent(entity: Entity, now: float) -> bool:
     """Whether it has missed two of the four registrations without which it counts as gone."""
-    return _silence(entity, now) > entity.ttl / 2
+    return silence_of(entity, now) > entity.ttl / 2
 
 
 def _silent(able: Sequence[Entity], job: Job, now: float) -> str:
-    last = min(able, key=lambda entity: _silence(entity, now))
+    last = min(able, key=lambda entity: silence_of(entity, now))
     others = f", the last of {len(able)}" if len(able) > 1 else ""
     return (
         f"No conductor with a handler for {job.name!r} tells that it lives: {last.name}{others} was last heard of "
-        f"{duration(_silence(last, now))} ago, which is too long. It was killed, can't reach the store, or one of its "
-        f"handlers keeps the interpreter. See what it held with: jobboard owners"
+        f"{duration(silence_of(last, now))} ago, which is too long. It was killed, can't reach the store, or one of "
+        f"its handlers keeps the interpreter. See what it held with: jobboard owners"
     )
 
 

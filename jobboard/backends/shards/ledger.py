@@ -40,7 +40,7 @@ class Ledger:
 
     def read(self) -> Mapping[str, NameLimit]:
         """Return the limits of all names; one that can't be decoded is left out."""
-        return self._read().entries
+        return self._ask(read_from)
 
     def get(self, name: str) -> NameLimit | None:
         return self.read().get(name)
@@ -52,7 +52,7 @@ class Ledger:
         :raises BoardUnavailable: others always are.
         """
         for _ in range(_MAX_TRIES):
-            read = self._read()
+            read = self._ask(_read)
             old = read.entries.get(name)
             new = change(old)
             if new is old or self._save(read.version, name, new):
@@ -66,26 +66,23 @@ class Ledger:
         save = BookSave(NAME_LIMITS, new_uuid(), after, b"", entries)
         return self._ask(lambda shard: shard.books.save(save)) is SaveOutcome.SAVED
 
-    def _read(self) -> _Read:
-        for _ in range(_MAX_TRIES):
-            found = self._ask(_read_from)
-            if found is not None:
-                return found
-        raise BoardUnavailable("the limits of names change all the time; try again")
-
     def _ask(self, send: Callable[[Backend], T]) -> T:
         return self._fleet.ask(self._fleet.present[0], send)
 
 
 def read_from(shard: Backend) -> Mapping[str, NameLimit]:
     """Return the limits that one shard keeps."""
-    found = next(filter(None, (_read_from(shard) for _ in range(_MAX_TRIES))), None)
-    if found is None:
-        raise BoardUnavailable("the limits of names change all the time; try again")
-    return found.entries
+    return _read(shard).entries
 
 
-def _read_from(shard: Backend) -> _Read | None:
+def _read(shard: Backend) -> _Read:
+    for _ in range(_MAX_TRIES):
+        if (found := _read_once(shard)) is not None:
+            return found
+    raise BoardUnavailable("the limits of names change all the time; try again")
+
+
+def _read_once(shard: Backend) -> _Read | None:
     """Return what a shard has; None if that has changed meanwhile."""
     versions, found = set[str](), dict[str, NameLimit]()
     for part in parts(shard, NAME_LIMITS):
