@@ -11,9 +11,10 @@ from harnesses.sql_site import Site
 from test_sql_servers_plans import _connected, _pages_read, _rows_read
 
 import jobboard
-from jobboard import JobBoard, Posting
+from jobboard import JobBoard
 from jobboard.backends.sql import edge_statements, marks
 from jobboard.backends.sql.statement import Statement
+from jobboard.testing.contract.edge_case import end_next, fan_in
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
@@ -75,20 +76,10 @@ def test_plans_that_were_made_for_no_edges_or_for_many_read_little(site: Site) -
             assert dear() == {}
 
 
-def _fan_in(board: JobBoard, count: int, name: str) -> None:
-    parents = [Posting(name) for _ in range(count)]
-    board.post_many([*parents, Posting("report", after=parents)])
-
-
-def _end(board: JobBoard, name: str) -> None:
-    (job,) = board.claim_next("alice", names=[name])
-    board.consume(job, "alice")
-
-
 CALLS: dict[str, Callable[[JobBoard], Any]] = {
-    "the end of one of many parents": lambda board: _end(board, "many"),
-    "the end of one of three parents": lambda board: _end(board, "three"),
-    "a graph of four": lambda board: _fan_in(board, 3, "new"),
+    "the end of one of many parents": lambda board: end_next(board, "many"),
+    "the end of one of three parents": lambda board: end_next(board, "three"),
+    "a graph of four": lambda board: fan_in(board, 3, "new"),
 }
 
 
@@ -98,12 +89,12 @@ def test_the_end_of_a_parent_reads_as_much_beside_many_others_on_mariadb(site: S
     board = site.harness.board()
 
     def costs() -> dict[str, int]:
-        _fan_in(board, 3, "three")
+        fan_in(board, 3, "three")
         # The server counts for all clients, some of whom look at the journal meanwhile.
         return {what: min(_rows_read(site, partial(call, board)) for _ in range(3)) for what, call in CALLS.items()}
 
-    _fan_in(board, 20, "many")
+    fan_in(board, 20, "many")
     few = costs()
-    _fan_in(board, 1500, "many")
+    fan_in(board, 1500, "many")
     many = costs()
     assert {what: (few[what], many[what]) for what in many if many[what] > few[what] + 500} == {}

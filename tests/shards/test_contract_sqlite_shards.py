@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.embedded import kept_open
 from helpers.sharded import SqliteShardsHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
@@ -14,14 +15,7 @@ from jobboard.testing.contract import WHOLE_BOARD_CASES
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Four files for all cases: each has a board of its own in them.
-
-    Another board stays open: the last one that closes a file writes its log back, which takes longer than most cases.
-    """
-    directory = tmp_path_factory.mktemp("shards")
-    with SqliteShardsHarness(directory) as harness:
-        harness.board()
-        yield directory
+    yield from kept_open(tmp_path_factory.mktemp("shards"), SqliteShardsHarness)
 
 
 @pytest.fixture

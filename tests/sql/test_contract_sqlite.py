@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.embedded import kept_open
 from helpers.embedded_sqlite import SqliteHarness
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
@@ -13,14 +14,7 @@ from jobboard.testing import CONTRACT_CASES, Contract, Harness
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One file for all cases: each has a board of its own in it.
-
-    Another board stays open: the last one that closes a file writes its log back, which takes longer than most cases.
-    """
-    directory = tmp_path_factory.mktemp("sqlite")
-    with SqliteHarness(directory) as harness:
-        harness.board()
-        yield directory
+    yield from kept_open(tmp_path_factory.mktemp("sqlite"), SqliteHarness)
 
 
 @pytest.fixture

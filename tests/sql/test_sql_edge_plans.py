@@ -11,6 +11,7 @@ from helpers.sql_seam import backend_of
 from test_sql_plans import steps_of
 
 from jobboard import JobBoard, Posting
+from jobboard.testing.contract.edge_case import end_next, fan_in
 
 
 @pytest.fixture
@@ -19,40 +20,30 @@ def board(tmp_path: Path) -> Iterator[JobBoard]:
         yield board
 
 
-def _fan_in(board: JobBoard, count: int, name: str) -> None:
-    parents = [Posting(name) for _ in range(count)]
-    board.post_many([*parents, Posting("report", after=parents)])
-
-
 def _fan_out(board: JobBoard, count: int, name: str) -> None:
     parent = Posting(name)
     board.post_many([parent, *(Posting("part", after=[parent]) for _ in range(count))])
 
 
-def _end(board: JobBoard, name: str) -> None:
-    (job,) = board.claim_next("alice", names=[name])
-    board.consume(job, "alice")
-
-
 CALLS: dict[str, Callable[[JobBoard], Any]] = {
-    "the end of one of many parents": lambda board: _end(board, "many"),
-    "the end of one of three parents": lambda board: _end(board, "three"),
-    "the end of a parent of three": lambda board: _end(board, "out"),
-    "a graph of four": lambda board: _fan_in(board, 3, "new"),
+    "the end of one of many parents": lambda board: end_next(board, "many"),
+    "the end of one of three parents": lambda board: end_next(board, "three"),
+    "the end of a parent of three": lambda board: end_next(board, "out"),
+    "a graph of four": lambda board: fan_in(board, 3, "new"),
 }
 
 
 def test_no_end_of_a_parent_takes_more_steps_beside_more_edges(board: JobBoard) -> None:
     def costs() -> dict[str, int]:
-        _fan_in(board, 3, "three")
+        fan_in(board, 3, "three")
         _fan_out(board, 3, "out")
         # The statements of a board run on one connection.
         connection = board._backend.database._writer.get()  # type: ignore[attr-defined]
         return {what: steps_of(connection, lambda call=call: call(board)) for what, call in CALLS.items()}
 
-    _fan_in(board, 200, "many")
+    fan_in(board, 200, "many")
     few = costs()
-    _fan_in(board, 1000, "many")
+    fan_in(board, 1000, "many")
     _fan_out(board, 1000, "others")
     many = costs()
     assert {what: (few[what], many[what]) for what in many if many[what] > 1.3 * few[what] + 100} == {}

@@ -11,7 +11,7 @@ from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, LinkOutcome, Outcom
 from jobboard.backends.rows import IfFailed, NewJob, Posted
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import NotFound
-from jobboard.job import Job
+from jobboard.job import Job, Posting
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import LONG, Case, needs
@@ -116,6 +116,18 @@ def end(board: JobBoard, job: Job, result: Any = None, who: str = "alice") -> No
     """Claim a job, and consume it."""
     board.claim(job, who, LONG)
     board.consume(job, who, result)
+
+
+def fan_in(board: JobBoard, count: int, name: str) -> None:
+    """Post so many parents of this name and a job that waits for them."""
+    parents = [Posting(name) for _ in range(count)]
+    board.post_many([*parents, Posting("report", after=parents)])
+
+
+def end_next(board: JobBoard, name: str) -> None:
+    """Claim the next job of a name, and consume it."""
+    (job,) = board.claim_next("alice", names=[name])
+    board.consume(job, "alice")
 
 
 def is_gone(board: JobBoard, job: Job) -> bool:
