@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.turns import skip_what_others_take
 from pytest_timeout import Settings
 from servers.certificates import make_certificates
 from xdist.scheduler import LoadScopeScheduling
@@ -40,11 +41,15 @@ STORES = {"memory", "sqlite", "redis", "redis+cluster", "etcd", "zookeeper", "po
 WHOLE = ("test_histories.py", "test_two_versions.py")
 
 
+def store_of(nodeid: str) -> str:
+    """Return which store a test is about; empty if its parameters name none."""
+    parameters = nodeid.partition("[")[2]
+    return next((name for name in parameters.rstrip("]").split("-") if name in STORES), "")
+
+
 def part_of(nodeid: str) -> str:
     """Return what one worker runs as a whole: the tests of a suite about one store, which share its server."""
-    test, _, parameters = nodeid.partition("[")
-    suite = test.rpartition("::")[0]
-    store = next((name for name in parameters.rstrip("]").split("-") if name in STORES), "")
+    suite, store = nodeid.partition("[")[0].rpartition("::")[0], store_of(nodeid)
     return suite if suite.endswith(WHOLE) else f"{suite} {store}"
 
 
@@ -61,8 +66,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> PartSched
     return PartScheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "in_turn(count): on CI, a run takes so many of the suite's stores")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the parts into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them."""
+    """Put the parts into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them.
+
+    What other runs of CI take is skipped (``harnesses.turns``).
+    """
+    skip_what_others_take(items, store_of)
     sizes = Counter(part_of(item.nodeid) for item in items)
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (places.get(item.path.stem, len(LONGEST)), -sizes[part_of(item.nodeid)]))

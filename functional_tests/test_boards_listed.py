@@ -13,6 +13,8 @@ from servers.redis_servers import RedisCluster, RedisServer
 from jobboard import BoardUnavailable, NotFound, fetch
 from jobboard.operate.doctor import boards_of
 
+pytestmark = pytest.mark.in_turn(2)
+
 THREE = ["alpha", "default", "größe/{a}"]
 MANY = [f"many-{number:03}" for number in range(250)]
 

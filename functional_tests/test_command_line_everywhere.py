@@ -28,6 +28,8 @@ from jobboard.operate.selecting import Selection
 from jobboard.operate.status import status
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.in_turn(2)
+
 #: In bytes; their sum takes some 0.2 seconds.
 _LARGE = 48 << 20
 

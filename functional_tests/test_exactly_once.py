@@ -35,6 +35,7 @@ from jobboard.conductor.execution import Execution
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 Start = Callable[..., subprocess.Popen[str]]
 PATIENCE = 60.0

@@ -14,6 +14,8 @@ from servers.durable_stores import Store
 
 from jobboard import JobBoard, Posting, fetch
 
+pytestmark = pytest.mark.in_turn(1)
+
 KILLS, OWNERS, BATCH = 30, 3, 100
 #: For how many seconds the slot may stand free after the claim of a dead owner has expired; and for how many more now
 #: and then, and once in a while, on a machine that is busy elsewhere.

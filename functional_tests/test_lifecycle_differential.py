@@ -17,6 +17,8 @@ from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard.testing.differential import check_lifecycle
 
+pytestmark = pytest.mark.in_turn(2)
+
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

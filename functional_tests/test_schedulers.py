@@ -22,6 +22,8 @@ from servers.durable_stores import STORES, Store
 from jobboard import AnyOf, BoardUnavailable, Cron, Every, JobBoard, Schedule, fetch
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.in_turn(2)
+
 #: How long the schedules fire; ``JOBBOARD_CRASH_SECONDS=30`` for the long run.
 SECONDS = float(os.environ.get("JOBBOARD_CRASH_SECONDS", "5"))
 KILL_EVERY = max(1.0, SECONDS / 10)

@@ -15,6 +15,8 @@ from servers.durable_stores import STORES, Store, running
 from jobboard import At, JobBoard, JobState, Schedule, fetch
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.in_turn(2)
+
 DAY = 86_400.0
 
 #: By how much the store's clock, or what clients know of it, may round what is due.

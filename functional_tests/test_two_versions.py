@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harnesses.turns import taken
 from histories.running import Running
 from layouts.earlier import BEFORE, OF_LAYOUT, unpack
 
@@ -17,7 +18,7 @@ from jobboard.backends.sql.schema import VERSION
 
 SECONDS = 10.0
 SEED = os.environ.get("JOBBOARD_HISTORY_SEED", str(random.randrange(10**6)))
-STORES = ["sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"]
+STORES = taken("two versions", ["sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"], 3)
 #: What a history takes beside its work.
 BESIDE = 400.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING or not os.environ.get("JOBBOARD_WHOLE_CONTRACT"):
+if TYPE_CHECKING or not os.environ.get("JOBBOARD_ALL_TESTS"):
     from jobboard.testing import DeploymentContract as FurtherContract
     from jobboard.testing.contract import Counted
     from jobboard.testing.contract.events import EventCases

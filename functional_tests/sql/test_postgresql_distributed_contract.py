@@ -1,17 +1,26 @@
-"""The contract on PostgreSQL in the distributed mode, behind a pooler that gives each transaction another session."""
+"""The contract on PostgreSQL in the distributed mode, behind a pooler that gives each transaction another session.
+
+CI runs all of it in one run of three, and in the others what a deployment can change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from harnesses.deployments import FurtherContract
 from harnesses.sql_harness import DistributedHarness
+from harnesses.turns import taken
 from servers.pgbouncer_servers import PgbouncerServer
 from servers.postgresql_servers import PostgresqlServer
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
+from jobboard.testing import Contract, Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+
+IS_WHOLE = "whole" in taken("distributed contract", ["whole", "a part", "again a part"], 1)
+Cases: Any = Contract if IS_WHOLE else FurtherContract
 
 
 @pytest.fixture(scope="module")
@@ -27,5 +36,5 @@ def harness(pgbouncer: PgbouncerServer) -> Iterator[Harness]:
         yield harness
 
 
-class TestDistributedPostgresql(Contract):
-    executed_cases = CONTRACT_CASES
+class TestDistributedPostgresql(Cases):
+    executed_cases = Cases.all_cases

@@ -20,6 +20,7 @@ from jobboard.backends.sql.mysql import replies
 from jobboard.backends.sql.postgresql.prepared import PreparedStatement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 LONG = 600.0
 #: More turns than any mutation has requests.

@@ -19,6 +19,7 @@ from jobboard.testing.contract.edge_case import LONG, children_of, link, new_job
 from jobboard.validation import new_uuid
 
 pytest_plugins = ("harnesses.sql_places",)
+pytestmark = pytest.mark.in_turn(1)
 
 BLOCKED, UNCLAIMED, CLAIMED, COMPLETE = JobState.BLOCKED, JobState.UNCLAIMED, JobState.CLAIMED, JobState.COMPLETE
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -46,8 +46,8 @@ class AioSelection(
 AioSelection.all_cases = sum(count_cases(topic) for topic in AioSelection.__bases__)
 
 
-#: The selection, or the whole contract with ``JOBBOARD_WHOLE_CONTRACT=1``.
-AioContract: Any = Contract if os.environ.get("JOBBOARD_WHOLE_CONTRACT") else AioSelection
+#: The selection, or the whole contract with ``JOBBOARD_ALL_TESTS=1``.
+AioContract: Any = Contract if os.environ.get("JOBBOARD_ALL_TESTS") else AioSelection
 
 logger = logging.getLogger("jobboard.board")
 
