@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from harnesses.turns import skip_what_others_take
 from pytest_timeout import Settings
 from servers.certificates import make_certificates
+from turns import skip_what_others_take
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ("jobboard.testing.counting",)
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the parts into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them.
 
-    What other runs of CI take is skipped (``harnesses.turns``).
+    What other runs of CI take is skipped (``.ci/turns.py``).
     """
     skip_what_others_take(items, store_of)
     sizes = Counter(part_of(item.nodeid) for item in items)

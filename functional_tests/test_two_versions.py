@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harnesses.turns import taken
 from histories.running import Running
 from layouts.earlier import BEFORE, OF_LAYOUT, unpack
+from turns import taken
 
 from jobboard.backends.layout import LAYOUT
 from jobboard.backends.sql.schema import VERSION

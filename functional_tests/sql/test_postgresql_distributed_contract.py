@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from harnesses.deployments import FurtherContract
 from harnesses.sql_harness import DistributedHarness
-from harnesses.turns import taken
 from servers.pgbouncer_servers import PgbouncerServer
 from servers.postgresql_servers import PostgresqlServer
+from turns import is_whole
 
 from jobboard.testing import Contract, Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
-IS_WHOLE = "whole" in taken("distributed contract", ["whole", "a part", "again a part"], 1)
-Cases: Any = Contract if IS_WHOLE else FurtherContract
+Cases: Any = Contract if is_whole("contract on distributed PostgreSQL") else FurtherContract
 
 
 @pytest.fixture(scope="module")

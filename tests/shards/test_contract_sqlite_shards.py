@@ -1,16 +1,20 @@
-"""The contract on four SQLite files."""
+"""The contract on four SQLite files: on CI all of it in one run of three, else what a deployment can change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.embedded import kept_open
 from helpers.sharded import SqliteShardsHarness
+from turns import is_whole
 
-from jobboard.testing import CONTRACT_CASES, Contract, Harness
-from jobboard.testing.contract import WHOLE_BOARD_CASES
+from jobboard.testing import Contract, DeploymentContract, Harness
+from jobboard.testing.counting import count_cases
+
+Cases: Any = Contract if is_whole("contract on SQLite shards") else DeploymentContract
 
 
 @pytest.fixture(scope="module")
@@ -24,5 +28,5 @@ def harness(directory: Path) -> Iterator[Harness]:
         yield harness
 
 
-class TestSqliteShards(Contract):
-    executed_cases = CONTRACT_CASES - WHOLE_BOARD_CASES
+class TestSqliteShards(Cases):
+    executed_cases = Cases.all_cases - count_cases(Cases, sharded=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harnesses.turns import taken
+from turns import taken
 
 STORES = ["etcd", "mariadb", "postgresql", "redis", "zookeeper"]
 

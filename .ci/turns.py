@@ -30,6 +30,11 @@ def taken(what: str, some: Sequence[str], count: int, content: str | None = None
     return random.Random(f"{content or _content()} {what}").sample(some, min(count, len(some)))
 
 
+def is_whole(suite: str) -> bool:
+    """Whether this run takes all of a suite, of which CI runs a part in two runs of three."""
+    return "all" in taken(suite, ["all", "a part", "again a part"], 1)
+
+
 def skip_what_others_take(items: Iterable[pytest.Item], store_of: Callable[[str], str]) -> None:
     """Skip the tests of those stores that another run takes."""
     suites = defaultdict[Path, list[tuple[pytest.Item, str]]](list)
@@ -50,4 +55,4 @@ def _content() -> str:
     tree = subprocess.run(
         ["git", "rev-parse", "HEAD^{tree}"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
-    return tree.stdout or str(datetime.date.today())
+    return tree.stdout or str(datetime.datetime.now(datetime.UTC).date())
