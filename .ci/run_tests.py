@@ -8,16 +8,21 @@ hidden, and what fails always fails.
 A ledger on this machine has what needed another try in the last ten runs of each tox environment. A test that needs one
 for the second time within them fails the run, since a slow moment does not explain it. JOBBOARD_RETRIED_TESTS names
 another file.
+
+Temporary files are in memory where there is room: most tests of an embedded board wait for a disk for a third of their
+time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 MAX_FAILED = 3
@@ -26,6 +31,8 @@ FINAL = (
     "test_histories.py", "test_lifecycle_differential.py", "test_schedulers.py", "test_state_machine.py",
     "test_state_machines.py", "test_two_versions.py",
 )  # fmt: skip
+#: Where files are in memory; and how many bytes must be free there, which is several times what the tests need.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 #: How many runs the ledger remembers of each environment.
 MAX_RUNS = 10
 
@@ -37,6 +44,26 @@ def run(*arguments: str) -> tuple[int, list[str]]:
         status = subprocess.call([sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments])
         failed = Path(cache, "v/cache/lastfailed")
         return status, sorted(json.loads(failed.read_text())) if failed.exists() else []
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[None]:
+    """Have what the tests start make its temporary files in memory, if it can also run programs from there."""
+    if not has_room(MEMORY):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="jobboard-", dir=MEMORY) as folder:
+        # Some servers run as a user of their own.
+        os.chmod(folder, 0o755)
+        os.environ["TMPDIR"] = folder
+        yield
+
+
+def has_room(folder: Path) -> bool:
+    if not os.access(folder, os.W_OK):
+        return False
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize > ROOM and not status.f_flag & os.ST_NOEXEC
 
 
 def is_final(failed: list[str]) -> bool:
@@ -67,7 +94,8 @@ def write_down(retried: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    status, retried = run_and_try_again(arguments)
+    with temporary_files():
+        status, retried = run_and_try_again(arguments)
     if status != 0:
         return status
     again = write_down(retried)
