@@ -77,3 +77,13 @@ def test_the_ledger_forgets_a_retry_after_ten_runs(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("TOX_ENV_NAME", raising=False)
     assert run_tests(tmp_path, "test_it.py", 2)[0] == 0
     assert json.loads(ledger.read_text())[""] == [*[[]] * 9, ["test_it.py::test_luck[0]"]]
+
+
+def test_temporary_files_are_gone_afterwards(tmp_path: Path) -> None:
+    test = "import tempfile\nfrom pathlib import Path\n\ndef test_where():\n    Path('where').write_text(tempfile.mkdtemp())\n"
+    (tmp_path / "test_it.py").write_text(test)
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "JOBBOARD_RETRIED_TESTS": str(tmp_path / "ledger.json")}
+    subprocess.run([sys.executable, str(RUN_TESTS), "-n", "0", "test_it.py"], cwd=tmp_path, env=environment, check=True)
+    where = Path((tmp_path / "where").read_text())
+    # On a disk they are where they were to be.
+    assert where.parent == tmp_path or not where.parent.exists()
