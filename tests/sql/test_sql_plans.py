@@ -226,6 +226,30 @@ def test_a_claim_takes_as_many_steps_from_ten_thousand_as_from_a_thousand(
     assert max(cost() for _ in range(3)) <= few * 1.2
 
 
+def test_the_heads_of_fifty_names_are_found_without_a_look_at_their_rows(backend: SqliteBackend) -> None:
+    names = [f"n{number}" for number in range(50)]
+    for name in names:
+        backend.jobs.post([posting(name, body=b"." * 2000) for _ in range(20)])
+    sql, constants = job_statements.HEADS_OF_NAME.on(DIALECT)
+    values = {"board": backend.database.board, "limit": 1, **constants}
+    # With a cache that holds no page yet.
+    with closing(sqlite3.connect(backend.database.path)) as connection:
+        before = _reads()
+        found = [connection.execute(sql, {**values, "name": name}).fetchall() for name in names]
+        reads = _reads() - before
+    assert all(len(rows) == 1 for rows in found)
+    # Each row is on a page of its own.
+    assert reads < len(names)
+
+
+def _reads() -> int:
+    """Return how often this thread has read from files."""
+    path = Path("/proc/thread-self/io")
+    if not path.exists():
+        pytest.skip("only Linux counts them")
+    return int(dict(line.split(": ") for line in path.read_text().splitlines())["syscr"])
+
+
 def test_looking_whether_to_wait_takes_as_many_steps_with_ten_thousand_paused_and_delayed(
     backend: SqliteBackend,
 ) -> None:

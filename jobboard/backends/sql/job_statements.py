@@ -268,10 +268,13 @@ HEADS = Statement(
 )
 _of_this_name = _ready & (jobs.c.name == p("name"))
 _heads_of_name = select(jobs.c.place, jobs.c.id, jobs.c.uuid).limit(p("limit")).with_for_update(skip_locked=True)
-#: The best of one name; several names are merged from their heads.
+_by_index_of_names = by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name")
+#: The best of one name; several names are merged from their heads. Only PostgreSQL claims them by the uuid; without it
+#: SQLite reads no row of a name that something else goes before.
 HEADS_OF_NAME = Statement(
-    by_index(_heads_of_name.where(_of_this_name).order_by(*_in_order), "jobboard_ready_by_name"),
+    _by_index_of_names,
     postgresql=_heads_of_name.where(_ready, _is_in_order(jobs.c.name, "name")).order_by(jobs.c.name, *_in_order),
+    sqlite=_by_index_of_names.with_only_columns(jobs.c.place, jobs.c.id, null()),
 )
 #: Takes both the ``ids`` and the ``uuids``.
 CLAIM_HEADS = Returning(
