@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Literal, Self
 from jobboard.backends.address import Address
 from jobboard.backends.edge_store import EdgeStore, NoEdges
 from jobboard.backends.findings import Migration, Persistence, Shard
+from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
 from jobboard.backends.rows import JobRow
@@ -125,7 +126,7 @@ READS = frozenset(
     {
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
         "due", "all", "load", "paused", "pauses", "holders", "server_version", "persistence", "shards", "ready_in",
-        "lanes", "longest", "lane", "parents", "children", "counts", "signals",
+        "lanes", "longest", "lane", "name_shares", "parents", "children", "counts", "signals",
     }
 )  # fmt: skip
 
@@ -264,6 +265,15 @@ class Backend(abc.ABC):
 
     def shards(self) -> list[Shard]:
         """Return the parts of a board that is spread over several, also those that do not answer; [] for any other."""
+        return []
+
+    def name_shares(self, uuid: str, name: str, count: int) -> list[NameShare]:
+        """Return which shards may run jobs of a limited name while that of this job has no room for it, its own first.
+
+        [] if it has room, and for a board that is not spread.
+
+        :param count: how many shards at most, and about how many of the jobs that run there.
+        """
         return []
 
     def new_uuid(self, name: str, key: str | None = None, lane: str | None = None, beside: str | None = None) -> str:

@@ -67,3 +67,17 @@ class LaneDetail:
     row: LaneRow
     holders: list[JobRow]
     next_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NameShare:
+    """How many jobs of a limited name a shard may run, how many run there, and some of these.
+
+    ``moves``: shards take turns with what they may run; otherwise it is divided among them for good.
+    """
+
+    shard: int
+    moves: bool
+    running: int
+    claimed: int
+    holders: list[JobRow]

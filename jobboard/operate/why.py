@@ -14,7 +14,7 @@ from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import able_of, why_unclaimed, with_free_slot
-from jobboard.operate.why_limited import name_is_full, why_blocked
+from jobboard.operate.why_limited import name_is_full, why_blocked, why_on_its_shard
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, is_quiet, names_of, unsent_of
 from jobboard.states import JobState
@@ -45,9 +45,9 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
     Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``name_full``, ``delayed``, ``parent_failed``, ``parents``, ``cycle``, ``graph``,
-    ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``,
-    ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
+    ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``, ``parent_failed``, ``parents``,
+    ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``,
+    ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -63,6 +63,9 @@ def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
     entities = board.entities()
     able = able_of(entities, job.name)
     reasons = _why_paused(board, job)
+    may_need_a_slot = record.state is JobState.UNCLAIMED or wait_of(row) is Wait.LANE
+    if may_need_a_slot and (elsewhere := why_on_its_shard(board, row)) is not None:
+        reasons.append(Reason("name_slots", elsewhere))
     if record.state is JobState.DELAYED and record.run_at is not None:
         text = f"It is delayed until {_when(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
         reasons.append(Reason("delayed", text))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.rows import JobRow
 from jobboard.board import client_of
 from jobboard.errors import NotFound
@@ -37,6 +38,44 @@ def name_is_full(board: JobBoard, name: str) -> str | None:
     text = f"The limit of jobs named {name!r} has {claimed} of {limit.running} claims."
     see = f"jobboard ls --state claimed --job-name {shlex.quote(name)}"
     return f"{text} See them with: {see}. If more may run: {command_for(limit, claimed + 1)}"
+
+
+def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
+    """Return sentences if the shard of a job has no room for its name: which shards have it, and how some comes.
+
+    None if it has room, and on a board that is not spread, without a request. 50 requests at most.
+    """
+    client = client_of(board)
+    limit = board.limits.get(name=row.name) if client.backend.capabilities.sharded else None
+    if limit is None or not limit.running:
+        return None
+    shares = client.call(client.backend.name_shares, row.uuid, row.name, MAX_HOLDERS)
+    if not shares:
+        return None
+    now, own = client.call(client.backend.now), shares[0]
+    texts = [_share(board, share, now) for share in shares if share is not own or share.claimed]
+    left, is_whole = limit.running - sum(share.running for share in shares), len(shares) < MAX_HOLDERS
+    if left > 0:
+        texts.append(f"Free: {left}." if own.moves and is_whole else f"Other shards have {left}.")
+    is_free = own.moves and ((is_whole and left > 0) or any(each.claimed < each.running for each in shares))
+    holders = [holder for share in shares for holder in share.holders]
+    have = f"It is on shard {own.shard}, which has {own.running} of {limit.running} slots of its name."
+    return " ".join([have, *texts, _when_free(own, is_free, holders)])
+
+
+def _share(board: JobBoard, share: NameShare, now: float) -> str:
+    texts = [_holder(board, row, now, ()) for row in share.holders]
+    texts += [f"and {share.claimed - len(texts)} more"] if share.claimed > len(texts) > 0 else []
+    runs = f": {', '.join(texts)}" if texts else ", and runs no such job" if not share.claimed else ""
+    return f"Shard {share.shard} has {share.running}{runs}."
+
+
+def _when_free(own: NameShare, is_free: bool, holders: list[JobRow]) -> str:
+    if is_free:
+        return "The conductors soon move a free one to where jobs wait."
+    rule = "Shards take turns: one" if own.moves else "The limit is divided among the shards: one"
+    end = f" To end one: jobboard cancel {holders[0].uuid}" if holders else ""
+    return f"{rule} is free once such a job has ended.{end}"
 
 
 def paused_lane(limit: Limit) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
 from jobboard.backends.findings import Migration, Persistence, Shard
+from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.loading import backend_at
 from jobboard.backends.roles import join_jobs
 from jobboard.backends.shards import placement, table
@@ -29,6 +30,7 @@ from jobboard.backends.shards.listening import Listening
 from jobboard.backends.shards.loads import Loads
 from jobboard.backends.shards.maintenance import Maintenance
 from jobboard.backends.shards.name_limits import NameLimits
+from jobboard.backends.shards.name_shares import NameShares
 from jobboard.backends.shards.posting import Posting
 from jobboard.backends.shards.reading import Reading
 from jobboard.backends.shards.reshaping import Reshaping
@@ -99,6 +101,7 @@ class ShardsBackend(Backend):
         self.jobs = join_jobs(Posting(fleet, loads), self._claims, Jobs(fleet, turns), Reading(fleet))
         self.schedules = Schedules(fleet)
         self.limits = limits = Limits(fleet, NameLimits(fleet, ledger, turns))
+        self._name_shares = NameShares(fleet, ledger)
         self.edges, self.steps = Edges(fleet), Steps(fleet)
         self.entities, self.books = Entities(fleet, homes), Books(fleet)
         self.maintenance = Maintenance(fleet, limits)
@@ -267,6 +270,9 @@ class ShardsBackend(Backend):
             return Shard(number, self.fleet.ask(number, lambda shard: shard.jobs.stats()), state=state)
         except BoardUnavailable as error:
             return Shard(number, None, str(error), state)
+
+    def name_shares(self, uuid: str, name: str, count: int) -> list[NameShare]:
+        return self._name_shares.without_room(uuid, name, count)
 
     def reshaping(self, tell: Callable[[str], object]) -> Reshaping:
         """Return what adds and removes shards of this board.
