@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +32,29 @@ def test_claims_find_jobs_and_shards_share_them(simulated: Any, capsys: pytest.C
         assert part.requests["claim"] <= 1.25 * part.starts
     posted = [shard.posted for shard in simulation.shards]
     assert max(posted) <= 1.1 * sum(posted) / len(posted)
+
+
+def test_a_post_is_no_more_work_for_many_shards(simulated: Any) -> None:
+    """Each call that Python makes counts; of a generator, each of its steps."""
+    few, many = (_calls_of_posts(simulated, shards) for shards in (8, 512))
+    assert many <= 1.1 * few
+
+
+def _calls_of_posts(simulated: Any, shards: int) -> int:
+    options = simulated.parser().parse_args(f"--shards {shards} --conductors 1".split())
+    producer = simulated.Producer(simulated.Simulation(options).fleet())
+    producer.post(None)
+    calls = 0
+
+    def count(_frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        for _ in range(20):
+            producer.post(None)
+    finally:
+        sys.setprofile(before)
+    return calls

@@ -85,7 +85,7 @@ class Fleet:
         self.health.left_out = frozenset(range(len(self.shards))).difference(self.named)
         #: The shards that can have jobs, and those that take what can go anywhere, of which this client names stores.
         self.served = [number for number in map.now.present if number in self.named]
-        taking = [number for number in map.now.taking if number in self.named]
+        taking = [number for number in sorted(map.now.taking) if number in self.named]
         self.taking = [number for number in taking if map.following is None or number in map.following.taking] or taking
 
     @property

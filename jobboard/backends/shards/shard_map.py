@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 
 from jobboard.backends.shards.placement import rendezvous
@@ -22,10 +23,6 @@ class ShardState(str, enum.Enum):
     OPEN = "open"  # it takes keys and lanes too; all programs name it
     DRAINING = "draining"  # it takes nothing new but what must be beside its jobs
     GONE = "gone"  # nothing is left on it; its number is not used again
-
-
-#: Those that take what can go anywhere.
-_TAKING = (ShardState.ADDED, ShardState.OPEN)
 
 
 def digest(text: str) -> bytes:
@@ -50,19 +47,25 @@ class Placement:
         """Return that of a new board."""
         return cls((ShardState.OPEN,) * count)
 
-    def numbers(self, *states: ShardState) -> tuple[int, ...]:
-        """Return the shards that stand so."""
+    def _numbers(self, *states: ShardState) -> tuple[int, ...]:
         return tuple(number for number, state in enumerate(self.states) if state in states)
 
-    @property
+    # Every posting asks for some of these, and there may be a thousand shards.
+
+    @cached_property
     def present(self) -> tuple[int, ...]:
         """The shards that are there."""
-        return tuple(number for number, state in enumerate(self.states) if state is not ShardState.GONE)
+        return self._numbers(ShardState.ADDED, ShardState.OPEN, ShardState.DRAINING)
 
-    @property
-    def taking(self) -> tuple[int, ...]:
+    @cached_property
+    def taking(self) -> frozenset[int]:
         """The shards that take what can go anywhere."""
-        return self.numbers(*_TAKING)
+        return frozenset(self._numbers(ShardState.ADDED, ShardState.OPEN))
+
+    @cached_property
+    def open(self) -> tuple[int, ...]:
+        """The shards that take keys and lanes."""
+        return self._numbers(ShardState.OPEN)
 
     def place(self, text: str) -> int:
         """Return the shard of a text."""
@@ -75,7 +78,7 @@ class Placement:
 
     def free_place(self, text: str) -> int:
         """Return the shard of a text that none holds."""
-        return rendezvous(text, self.numbers(ShardState.OPEN))
+        return rendezvous(text, self.open)
 
 
 @dataclass(frozen=True)
