@@ -17,7 +17,7 @@ _END = "\nkill $(jobs -p); wait; for port in 7000 7001 7002; do redis-cli -p $po
 def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
     blocks = blocks_of("beyond-one-machine")
     shell = [block for kind, block in blocks if kind == "shell"]
-    (work,) = (block for kind, block in blocks if kind == "python")
+    work = next(block for kind, block in blocks if kind == "python")
     (tmp_path / "work.py").write_text(work)
     script = "\necho --- $?\n".join([*shell, _END])
     for port in ("7000", "7001", "7002"):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from helpers.sharded import MemoryShardsHarness
 
-from jobboard import Every, InvalidPosting, JobBoard, LogBook, Posting, Schedule
+from jobboard import Every, InvalidPosting, JobBoard, LogBook, Posting, Schedule, fetch
+from jobboard.backends.shards import placement
 from jobboard.errors import NotFound, NotSupported
+from jobboard.states import JobState
 from jobboard.validation import new_uuid
 
 
@@ -19,13 +24,44 @@ def board() -> Iterator[JobBoard]:
 
 
 def test_a_job_waits_for_no_job_of_another_shard(board: JobBoard) -> None:
-    first, second = board.post("fetch"), board.post("fetch")
-    with pytest.raises(InvalidPosting, match=r"is on shard 1, and a job on shard 0 can't wait for it") as caught:
-        board.post("resize", after=[first, second])
+    """The error names both jobs, both shards, and what to do."""
+    first, second = board.post("fetch"), board.post("crop")
+    with pytest.raises(InvalidPosting) as caught:
+        board.post("resize", after=[first, second], uuid=(own := new_uuid()))
     assert caught.value.path == "after"
+    assert str(caught.value).startswith(
+        f"job {own} (resize) belongs to shard 0 and can't wait for job {second.uuid} (crop), which is on shard 1: "
+        "post both in one call of post_many, or give all of them one lane as they are posted"
+    )
     assert board.job_count == 2
     with pytest.raises(NotFound):
         board.post("resize", after=[first, new_uuid()])
+
+
+def test_a_job_that_waits_gets_no_parent_of_another_shard(board: JobBoard) -> None:
+    graphs = [board.post_many([parent := Posting("fetch"), Posting("resize", after=[parent])]) for _ in range(3)]
+    children = [child for _, child in graphs]
+    with pytest.raises(InvalidPosting) as caught:
+        board.post("crop", before=children, uuid=(own := new_uuid()))
+    shards = [int(child.uuid[15:18], 16) >> 2 for child in children]
+    assert str(caught.value).startswith(
+        f"job {children[1].uuid} belongs to shard {shards[1]} and can't wait for job {own} (crop), "
+        f"which is on shard {shards[0]}: "
+    )
+    assert [len(list(child.parents())) for child in children] == [1, 1, 1]
+    assert board.job_count == 6
+
+
+def test_a_lane_of_another_shard_names_the_job_that_is_elsewhere(board: JobBoard) -> None:
+    first = board.post("fetch")
+    lane = next(
+        f"order:{number}" for number in range(99) if board.post("x", lane=f"order:{number}").uuid[15:18] != "000"
+    )
+    with pytest.raises(InvalidPosting) as caught:
+        board.post("resize", after=[first], lane=lane)
+    assert caught.value.path == "lane"
+    assert f"and job {first.uuid}, for which" in str(caught.value)
+    assert "waits, is on shard 0; give all of them one lane as they are posted" in str(caught.value)
 
 
 def test_jobs_of_one_lane_wait_for_each_other(board: JobBoard) -> None:
@@ -123,3 +159,30 @@ def test_a_logbook_of_another_shard_is_not_saved_under_a_claim(board: JobBoard) 
         except InvalidPosting as error:
             refused.append(error.path)
     assert refused == ["book"] * 3
+
+
+def test_a_transaction_of_one_store_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """Whichever store its connection leads to."""
+    uris = [f"sqlite:///{tmp_path}/shard-{number}.db" for number in range(3)]
+    with fetch("jobs", "shards://", uris=uris) as board:
+        claimed = [board.post("resize", uuid=placement.new_uuid(number)) for number in range(3)]
+        for number, job in enumerate(claimed):
+            board.claim(job, "alice")
+            with closing(sqlite3.connect(tmp_path / f"shard-{number}.db")) as connection:
+                connection.execute("BEGIN")
+                calls: list[Callable[[], object]] = [
+                    lambda connection=connection: board.post("fetch", connection=connection),  # type: ignore[misc]
+                    lambda connection=connection: board.post_many([Posting("fetch")], connection=connection),  # type: ignore[misc]
+                    lambda job=job, connection=connection: board.consume(job, "alice", connection=connection),  # type: ignore[misc]
+                ]
+                for call in calls:
+                    with pytest.raises(
+                        NotSupported, match=r"leave connection= out.*post with uuid=.*beside the effect"
+                    ):
+                        call()
+                assert not connection.total_changes
+        assert {job.uuid for job in board.iterjobs(states={JobState.CLAIMED})} == {job.uuid for job in claimed}
+        assert board.job_count == 3
+        assert not board.capabilities.transactions
+        for job in claimed:
+            board.consume(job, "alice")

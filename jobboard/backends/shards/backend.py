@@ -39,13 +39,19 @@ from jobboard.backends.shards.schedules import Schedules
 from jobboard.backends.shards.steps import Steps
 from jobboard.backends.shards.turns import Turns
 from jobboard.backends.shards.waiter import ShardsWaiter
-from jobboard.errors import BoardUnavailable, RequestRefused
+from jobboard.errors import BoardUnavailable, NotSupported, RequestRefused
 from jobboard.events import EventKind, JobEvent
 
 logger = logging.getLogger("jobboard.backends.shards")
 
 #: Stands among the numbers of shards for what keeps how many there are, where all are on one server.
 _HOME = -1
+_NO_TRANSACTION = (
+    "a board of several stores can't take part in a transaction of one of them; leave connection= out. To post: write "
+    "a new uuid in your transaction, and post with uuid=... once it has committed (the cookbook, 'An outbox'). To end "
+    "a job: write its uuid beside the effect, in that transaction (the guide 'Exactly-once effects'). Or keep such "
+    "jobs on a board of that store alone"
+)
 #: What a store says about what it keeps, the worst first.
 _LEAST_KEPT = (False, None, True)
 
@@ -284,6 +290,13 @@ class ShardsBackend(Backend):
     def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
         parts = zip(self.fleet.present, self.fleet.everywhere(ask), strict=True)
         return [f"shard {number}: {sentence}" for number, sentences in parts for sentence in sentences]
+
+    def within(self, connection: Any) -> Backend:
+        """Refuse it: nobody could tell when such a transaction ends, and whether its shard is there still.
+
+        :raises NotSupported: says what to do.
+        """
+        raise NotSupported(_NO_TRANSACTION)
 
     # -- posting ---------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ class Edges(EdgeStore):
 
     def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
         number = self._fleet.locate([child])[0]
-        check_parents(self._fleet, parents, number)
+        check_parents(self._fleet, dict.fromkeys(parents, child), number)
         return self._fleet.ask(number, lambda shard: shard.edges.link(child, parents))
 
     def seal(self, graph: str) -> Verdict:

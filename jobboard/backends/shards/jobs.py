@@ -82,8 +82,8 @@ class Jobs:
 
         :raises InvalidPosting: a lane, a key or a parent is on another shard.
         """
-        for number, (_, rows) in zip(self._fleet.locate([uuid for uuid, _ in posts]), posts, strict=True):
-            check_beside(rows, number, self._fleet.roster)
+        for number, (uuid, rows) in zip(self._fleet.locate([uuid for uuid, _ in posts]), posts, strict=True):
+            check_beside(rows, number, f"job {uuid}, the end of which posts it,", self._fleet.roster)
             check_parents(self._fleet, parents_elsewhere(rows), number)
         return self._fleet.roster.limit() if posts else nullcontext()
 

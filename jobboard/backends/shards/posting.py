@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from jobboard.backends import follow_ups
@@ -15,8 +15,7 @@ from jobboard.backends.shards.roster import Roster
 from jobboard.backends.shards.shard_map import ShardState
 from jobboard.errors import BoardUnavailable, InvalidPosting, ReplyLost
 
-_ADVICE = "give all of them one lane"
-
+_ADVICE = "give all of them one lane as they are posted"
 
 #: Of how many postings a client knows that they may have arrived.
 _MAX_UNCERTAIN = 10_000
@@ -79,8 +78,8 @@ class Posting:
         """
         self._roster.fresh()
         if any(new.parents or new.graph is not None for new in rows):
-            number = self._place_of_graph(rows)
-            check_beside(rows, number, self._roster)
+            number, beside = self._place_of_graph(rows)
+            check_beside(rows, number, beside, self._roster)
             return [number] * len(rows)
         numbers = self._places_of(rows)
         for new, number in zip(rows, numbers, strict=True):
@@ -111,45 +110,55 @@ class Posting:
             place = self._loads.choose()
         return place if place is not None else fleet.home(new.uuid)
 
-    def _place_of_graph(self, rows: Sequence[NewJob]) -> int:
-        fleet = self._fleet
+    def _place_of_graph(self, rows: Sequence[NewJob]) -> tuple[int, str]:
+        """Return where all of them go, and what is there."""
+        fleet, beside = self._fleet, "what it is posted with"
         parents = parents_elsewhere(rows)
         graph = next((new.graph for new in rows if new.graph is not None), None)
         if graph is not None:
             number = fleet.home(graph)
         elif parents:
-            number = fleet.locate(parents[:1])[0]
+            first = next(iter(parents))
+            number, beside = fleet.locate([first])[0], f"job {first}, for which {parents[first]} waits,"
         else:
             text = next(filter(None, map(placement.text_of_posting, rows)), None)
             number = fleet.home(rows[0].uuid) if text is None else self._roster.places([text])[0]
         check_parents(fleet, parents, number)
-        return number
+        return number, beside
 
 
-def parents_elsewhere(rows: Sequence[NewJob]) -> list[str]:
-    """Return the parents that are not posted in the same step."""
+def parents_elsewhere(rows: Sequence[NewJob]) -> dict[str, str]:
+    """Return the parents that are not posted in the same step, and of each the first job that waits for it."""
     own = {new.uuid for new in rows}
-    return list(dict.fromkeys(parent for new in rows for parent in new.parents if parent not in own))
+    found: dict[str, str] = {}
+    for new in rows:
+        for parent in new.parents:
+            if parent not in own:
+                found.setdefault(parent, f"{new.uuid} ({new.name})")
+    return found
 
 
-def check_parents(fleet: Fleet, parents: Sequence[str], number: int) -> None:
+def check_parents(fleet: Fleet, parents: Mapping[str, str], number: int) -> None:
     """Refuse a parent that is on another shard than its child; one that is nowhere is left to the store.
 
+    :param parents: of each the job that is to wait for it.
     :raises InvalidPosting: one is.
     """
-    elsewhere = [each for each, place in zip(parents, fleet.locate(parents), strict=True) if place != number]
+    places = fleet.locate(list(parents))
+    elsewhere = [each for each, place in zip(parents, places, strict=True) if place != number]
     found = next((row for row in fleet.read(elsewhere) if row is not None), None) if elsewhere else None
     if found is not None and fleet.home(found.uuid) != number:
         raise InvalidPosting(
-            f"job {found.uuid} is on shard {fleet.home(found.uuid)}, and a job on shard {number} can't wait for it; "
-            f"post both in one call, or {_ADVICE}",
+            f"job {parents[found.uuid]} belongs to shard {number} and can't wait for job {found.uuid} ({found.name}), "
+            f"which is on shard {fleet.home(found.uuid)}: post both in one call of post_many, or {_ADVICE}",
             path="after",
         )
 
 
-def check_beside(rows: Sequence[NewJob], number: int, roster: Roster) -> None:
+def check_beside(rows: Sequence[NewJob], number: int, beside: str, roster: Roster) -> None:
     """Check what is posted in one step on a shard: a lane or a key of another shard would count nothing there.
 
+    :param beside: what else is on that shard.
     :raises InvalidPosting: a posting has one.
     """
     for new in rows:
@@ -158,8 +167,7 @@ def check_beside(rows: Sequence[NewJob], number: int, roster: Roster) -> None:
             has_lane = new.ties is not None and new.ties.lane is not None
             what = f"the lane {new.ties.lane!r}" if has_lane and new.ties else f"the key {new.key!r}"
             raise InvalidPosting(
-                f"{what} of job {new.name!r} belongs to shard {anchor}, and what it is posted with is on shard "
-                f"{number}; {_ADVICE}",
+                f"{what} of job {new.name!r} belongs to shard {anchor}, and {beside} is on shard {number}; {_ADVICE}",
                 path="lane" if has_lane else "key",
             )
         _check_follow_ups(new, number, roster)
@@ -167,7 +175,7 @@ def check_beside(rows: Sequence[NewJob], number: int, roster: Roster) -> None:
 
 def _check_follow_ups(new: NewJob, number: int, roster: Roster) -> None:
     for follow_up in postings_after(new.uuid, new.ties):
-        check_beside([follow_up], number, roster)
+        check_beside([follow_up], number, f"job {new.uuid} ({new.name}), which it follows,", roster)
 
 
 def postings_after(uuid: str, ties: Ties | None) -> Iterator[NewJob]:
