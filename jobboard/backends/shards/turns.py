@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from jobboard.backends.base import Backend
@@ -70,26 +70,27 @@ class Turns:
         if now < self.look_again_at:
             return []
         self.look_again_at = now + LOOK_INTERVAL
-        try:
-            entries = self._with_slots(None)
-            if not entries:
-                return []
-            self.look_again_at = now + self.interval
-            moment = self._now()
-            due = [name for name, entry in entries.items() if not 0 <= moment - entry.turned_at < TURN_INTERVAL]
-            asked = max(_MIN_ASKED, math.ceil(len(self._fleet.present) / _PART_OF_SHARDS))
-            return [number for name in due for number in self.take(name, asked)]
-        except BoardUnavailable as error:
-            logger.debug("nobody moved slots of limits of names: %s", error)
+        return _unless_away(lambda: self._take_due(now))
+
+    def _take_due(self, now: float) -> list[int]:
+        entries = self._with_slots(None)
+        if not entries:
             return []
+        self.look_again_at = now + self.interval
+        moment = self._now()
+        due = [name for name, entry in entries.items() if not 0 <= moment - entry.turned_at < TURN_INTERVAL]
+        asked = max(_MIN_ASKED, math.ceil(len(self._fleet.present) / _PART_OF_SHARDS))
+        return [number for name in due for number in self.take(name, asked)]
 
     def take_now(self, names: Collection[str] | None) -> list[int]:
         """Take the turns of these names (None: of all), asking all shards; return those that have got a slot."""
-        try:
-            return [number for name in self._with_slots(names) for number in self.take(name)]
-        except BoardUnavailable as error:
-            logger.debug("nobody moved slots of limits of names: %s", error)
-            return []
+        return _unless_away(lambda: [number for name in self._with_slots(names) for number in self.take(name)])
+
+    def let_run(self, name: str, number: int) -> bool:
+        """Let a shard have a slot before all others; return whether it has got one."""
+        return number in _unless_away(
+            lambda: [got for each in self._with_slots({name}) for got in self.take(each, first=number)]
+        )
 
     def _with_slots(self, names: Collection[str] | None) -> dict[str, NameLimit]:
         entries = self._ledger.read()
@@ -103,14 +104,6 @@ class Turns:
         return self._fleet.ask(self._fleet.present[0], lambda shard: shard.now())
 
     # -- turns -----------------------------------------------------------------------------------------------------
-
-    def let_run(self, name: str, number: int) -> bool:
-        """Let a shard have a slot before all others; return whether it has got one."""
-        try:
-            return name in self._with_slots({name}) and number in self.take(name, first=number)
-        except BoardUnavailable as error:
-            logger.debug("nobody moved slots of limits of names: %s", error)
-            return False
 
     def take(self, name: str, asked: int | None = None, first: int | None = None) -> list[int]:
         """Take one turn of a name, whose limit need not have slots; return the shards that have got one.
@@ -206,6 +199,15 @@ class Turns:
     def _count(self, number: int, states: Collection[JobState], name: str, most: int) -> int:
         """Return how many jobs of a name a shard has, without those that wait for their parents; at most so many."""
         return self._fleet.ask(number, lambda shard: _count_on(shard, states, name, most))
+
+
+def _unless_away(take: Callable[[], list[int]]) -> list[int]:
+    """Return the shards that have got a slot; none if a store is away: whoever looks next goes on."""
+    try:
+        return take()
+    except BoardUnavailable as error:
+        logger.debug("nobody moved slots of limits of names: %s", error)
+        return []
 
 
 def _having(entry: NameLimit | None, *stages: Stage) -> list[tuple[int, Slots]]:
