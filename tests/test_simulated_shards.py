@@ -26,10 +26,12 @@ def test_claims_find_jobs_and_shards_share_them(simulated: Any, capsys: pytest.C
         parts = simulation.run()
     simulated.report(options, parts, simulation, 0.0)
     assert "16 shards, 300 conductors" in capsys.readouterr().out
-    _, *busy, _ = parts
+    _, *busy, drain = parts
     assert sum(part.starts for part in parts) == sum(shard.posted for shard in simulation.shards) >= 30_000
     for part in busy:
-        assert part.requests["claim"] <= 1.25 * part.starts
+        assert part.requests["claim"] <= 1.2 * part.starts
+    # Most shards are empty, and there are few jobs for each conductor.
+    assert drain.requests["claim"] <= 1.6 * drain.starts
     posted = [shard.posted for shard in simulation.shards]
     assert max(posted) <= 1.1 * sum(posted) / len(posted)
 

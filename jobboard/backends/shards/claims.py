@@ -14,7 +14,7 @@ from jobboard.errors import BoardUnavailable, ReplyLost
 
 #: For each job that it gets, an owner who waits may ask so many shards in vain; and so many in a row: four times those
 #: that it would have alone, within these bounds.
-CREDIT, MIN_SAVED, MAX_SAVED = 0.15, 4.0, 32.0
+CREDIT, MIN_SAVED, MAX_SAVED = 0.15, 2.0, 32.0
 
 _LOST_REPLY = "the reply to its claim was lost"
 
