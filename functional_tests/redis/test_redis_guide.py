@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from harnesses.guides import blocks_of
 from servers.base import free_port
 
-_END = "\nkill $(jobs -p); wait; for port in 7000 7001 7002; do redis-cli -p $port shutdown nosave; done\n"
+_PORTS = ("7000", "7001", "7002")
+
+
+def _type(script: str, folder: Path, ports: Sequence[str]) -> tuple[str, str]:
+    """Have a shell run it, and return what it prints; nothing of it goes on, also if it takes too long."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    shell = subprocess.Popen(
+        ["bash", "-c", script], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        return shell.communicate(timeout=110)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.communicate()
+        for port in ports:
+            subprocess.run(["redis-cli", "-p", port, "shutdown", "nosave"], capture_output=True, check=False)
 
 
 def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
@@ -19,19 +39,16 @@ def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
     shell = [block for kind, block in blocks if kind == "shell"]
     work = next(block for kind, block in blocks if kind == "python")
     (tmp_path / "work.py").write_text(work)
-    script = "\necho --- $?\n".join([*shell, _END])
-    for port in ("7000", "7001", "7002"):
-        script = script.replace(port, str(free_port(10_000)))
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
-    )
-    parts = done.stdout.split("--- ")
-    assert "All 16384 slots covered" in parts[0], done.stderr
+    script, ports = "\necho --- $?\n".join([*shell, "kill $(jobs -p); wait"]), [str(free_port(10_000)) for _ in _PORTS]
+    for written, port in zip(_PORTS, ports, strict=True):
+        script = script.replace(written, port)
+    out, err = _type(script, tmp_path, ports)
+    parts = out.split("--- ")
+    assert "All 16384 slots covered" in parts[0], err
     working, down, back = parts[3:6]
-    assert "board 'reports' on shards" in working, done.stderr
+    assert "board 'reports' on shards" in working, err
     assert "BAD" not in working
     assert "BAD" in down
     assert re.search(r"shards? \d", down)
     assert back.startswith("2\n"), "the exit status of the look before"
-    assert re.search(r"^\(all\)\s+0\s+0\s+0\s+0", back, re.MULTILINE), done.stdout + done.stderr
+    assert re.search(r"^\(all\)\s+0\s+0\s+0\s+0", back, re.MULTILINE), out + err
