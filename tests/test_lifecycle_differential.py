@@ -33,6 +33,13 @@ def test_sqlite_follows_the_lifecycle(tmp_path: Path) -> None:
         check_lifecycle(harness, 15)
 
 
+@pytest.mark.timeout(400)
+def test_ends_that_are_sent_together_follow_the_lifecycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_path, "MIN_ALIKE", 1)
+    with SqliteHarness(tmp_path) as harness:
+        check_lifecycle(harness, 15)
+
+
 def test_a_statement_that_writes_another_line_of_history_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from jobboard.backends.sql import (
 )
 from jobboard.backends.sql.schema import PLACES_OF_A_RANK, STATES
 from jobboard.backends.sql.sqlite.database import DIALECT
-from jobboard.backends.sql.sqlite.fast_path import BEFORE_POST, CLAIM_LINES, CONSUME_LINES, POST_LINES
+from jobboard.backends.sql.sqlite.fast_path import BEFORE_POST, CLAIM_LINES, CONSUME_ALIKE, CONSUME_LINES, POST_LINES
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
@@ -64,6 +65,7 @@ STATEMENTS: dict[str, Statement] = {
     "posted": POST_LINES,
     "claimed": CLAIM_LINES,
     "consumed": CONSUME_LINES,
+    "the ends of claims": CONSUME_ALIKE,
     "a fence": job_statements.LOCK,
     "fences": job_statements.LOCK_MANY,
     "a key": job_statements.FIND_KEY,
@@ -110,7 +112,8 @@ def values_of(backend: SqliteBackend, job: JobRow) -> dict[str, Any]:
         "board": backend.database.board, "now": time.time(), "limit": 5, "size": 5, "place": _PLACE, "id": id,
         "key": "k", "name": "b", "uuid": job.uuid, "uuids": as_list([job.uuid]), "ids": as_list([id]),
         "keys": as_list(["k"]),
-        "who": "alice", "claim_id": "c", "due_at": 2e9, "least_token": 1, "first": id - 1, "last": last - 5,
+        "who": "alice", "claim_id": "c", "due_at": 2e9, "least_token": 1, "token": 1, "result": None,
+        "retain_until": 2e9, "first": id - 1, "last": last - 5,
         "at": time.time() + 3600.0,
     }  # fmt: skip
 
@@ -335,6 +338,27 @@ def test_batches_take_as_many_statements_as_two_jobs(backend: SqliteBackend, sen
         "read": 2, "consume": 3,
     }  # fmt: skip
     assert numbers(100) == few
+
+
+def test_ends_that_are_alike_share_a_statement_and_few_of_a_kind_do_not(
+    backend: SqliteBackend, sent: list[str]
+) -> None:
+    def end(size: int, results: int) -> list[str]:
+        backend.jobs.post([posting() for _ in range(size)])
+        ends = [
+            replace(consumption(row), result=b"%d" % (at % results))
+            for at, row in enumerate(claim_next(backend, limit=size))
+        ]
+        sent.clear()
+        assert [verdict.name for verdict in backend.jobs.consume(ends)] == ["DONE"] * size
+        ways = sent.copy()
+        found = backend.jobs.read([each.fence.uuid for each in ends])
+        assert [row and row.result for row in found] == [each.result for each in ends]
+        return ways
+
+    assert end(30, 1) == ["rows", "run", "run"]
+    assert end(30, 3) == ["rows", "run", "run", "run", "run"]
+    assert end(30, 10) == ["rows", "run_each", "run"]
 
 
 def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBackend) -> None:
