@@ -11,9 +11,12 @@ from harnesses.sql_site import Site
 from test_sql_servers_plans import _connected, _pages_read, _rows_read
 
 import jobboard
-from jobboard import JobBoard
+from jobboard import JobBoard, Posting
 from jobboard.backends.sql import edge_statements, marks
+from jobboard.backends.sql.mysql.transaction import MysqlTransaction
+from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction
 from jobboard.backends.sql.statement import Statement
+from jobboard.backends.sql.transaction import Transaction
 from jobboard.testing.contract.edge_case import end_next, fan_in
 
 pytest_plugins = ("harnesses.sql_fixtures",)
@@ -98,3 +101,42 @@ def test_the_end_of_a_parent_reads_as_much_beside_many_others_on_mariadb(site: S
     fan_in(board, 1500, "many")
     many = costs()
     assert {what: (few[what], many[what]) for what in many if many[what] > few[what] + 500} == {}
+
+
+def test_a_large_graph_reads_as_much_beside_many_jobs_on_mariadb(site: Site) -> None:
+    """MariaDB makes a join of a list of a thousand uuids: it must find each by the index all the same."""
+    if site.is_postgresql:
+        pytest.skip("it has no counter of rows that are read")
+    board = site.harness.board()
+    few = _rows_read(site, lambda: fan_in(board, 1500, "first"))
+    board.post_many([Posting("other") for _ in range(10_000)])
+    assert _rows_read(site, lambda: fan_in(board, 1500, "later")) <= few + 3000
+
+
+def test_a_graph_takes_as_many_statements_with_thousands_of_parents(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+
+    def count(kind: type[Transaction], way: str) -> None:
+        real = getattr(kind, way)
+
+        def counted(self: Transaction, *args: Any, **kwargs: Any) -> Any:
+            sent.append(way)
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, way, counted)
+
+    kind = PostgresqlTransaction if site.is_postgresql else MysqlTransaction
+    for way in ("rows", "run", "run_many"):
+        count(kind, way)
+    board = site.harness.board()
+
+    def ways(parents: int) -> list[str]:
+        sent.clear()
+        fan_in(board, parents, "part")
+        return sent.copy()
+
+    few = ways(3)
+    assert "run_many" in few
+    assert ways(2000) == few

@@ -39,8 +39,7 @@ class Graph:
     def fits(self, backend: Backend) -> bool:
         """Whether one step of the store posts it."""
         size = len(self.jobs) + sum(len(new.parents) for new in self.jobs)
-        largest = backend.capabilities
-        return not self.before and len(self.jobs) <= largest.largest_batch and size <= largest.largest_graph
+        return not self.before and size <= backend.capabilities.largest_graph
 
     @property
     def may_be_too_large(self) -> bool:

@@ -41,6 +41,7 @@ from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.states import JobState
+from jobboard.testing.contract.edge_case import fan_in
 
 
 @pytest.fixture
@@ -359,6 +360,20 @@ def test_ends_that_are_alike_share_a_statement_and_few_of_a_kind_do_not(
     assert end(30, 1) == ["rows", "run", "run"]
     assert end(30, 3) == ["rows", "run", "run", "run", "run"]
     assert end(30, 10) == ["rows", "run_each", "run"]
+
+
+def test_a_graph_takes_as_many_statements_with_thousands_of_parents(tmp_path: Path, sent: list[str]) -> None:
+    with JobBoard("board", backend_of(tmp_path / "jobs.db")) as board:
+
+        def ways(parents: int) -> list[str]:
+            sent.clear()
+            fan_in(board, parents, "part")
+            return sent.copy()
+
+        few = ways(3)
+        # The jobs, their lines of history and the edges.
+        assert few.count("run_many") == 3
+        assert ways(400) == ways(4900) == few
 
 
 def test_batches_beyond_the_number_of_parameters_go_through(backend: SqliteBackend) -> None:

@@ -68,7 +68,7 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         transactions=True,
         ties=True,
         edges=True,
-        largest_graph=1000,
+        largest_graph=10_000,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "engine": check_engine,

@@ -67,7 +67,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         transactions=True,
         ties=True,
         edges=True,
-        largest_graph=1000,
+        largest_graph=10_000,
     )
     options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "synchronous": _check_synchronous,
