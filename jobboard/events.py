@@ -15,7 +15,7 @@ class EventKind(str, enum.Enum):
     REPLACED = "REPLACED"
     REPRIORITIZED = "REPRIORITIZED"
     DUE = "DUE"
-    #: It waits for its lane, or had to give its slot back.
+    #: It waits for its lane, or had to give its slot back; or it waits again for a parent that was restored.
     BLOCKED = "BLOCKED"
     ADMITTED = "ADMITTED"
     #: The parents that it waited for have ended.

@@ -221,26 +221,47 @@ class TestWithChildren:
         assert data == {"restored": 1, "left_out": 3, "refused": []}
         assert states(jobs)["scan"] == "unclaimed"
 
-    def test_restore_warns_of_jobs_that_do_not_wait_again(
-        self, jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.usefixtures("jobboard")
+    def test_restore_warns_of_jobs_that_went_on_without_their_parents(
+        self, board: JobBoard, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def warning(*options: str) -> str:
             run(["restore", fetch.uuid, "--with-children", *options])
             return capsys.readouterr().err
 
         fetch = board.post("fetch")
-        ran = [board.post(name, after=[fetch], if_failed="run") for name in ("resize", "scan", "scan")]
-        waits = board.post("page", after=[fetch])
-        for job in (waits, fetch, *ran):
-            board.trash(job)
+        running, failed, scanned = (board.post(name, after=[fetch], if_failed="run") for name in ("resize", "b", "b"))
+        board.trash(fetch)
+        for job in (running, failed, scanned):
+            board.claim(job, "worker")
+        board.trash(failed, "worker")
+        board.consume(scanned, "worker")
         for options in ((), ("--dry-run",), ("--yes",)):
             told = warning(*options)
-            assert "3 jobs (2 scan, 1 resize) have waited to the end once" in told
-            assert [job.uuid in told for job in (waits, *ran)] == [False, True, True, True]
-        assert [job.state for job in (waits, *ran)] == [JobState.BLOCKED, *3 * [JobState.UNCLAIMED]]
-        board.trash(waits)
+            assert "3 jobs (2 b, 1 resize) went on without their parents once" in told
+            named = [(running, "claimed"), (failed, "trashed"), (scanned, "complete")]
+            assert all(f"{job.uuid} ({state})" in told for job, state in named)
+        assert [job.state.name for job in (running, failed, scanned)] == ["CLAIMED", "UNCLAIMED", "COMPLETE"]
         board.trash(fetch)
-        assert warning("--yes") == ""
+        run(["restore", fetch.uuid, "--with-children", "--yes", "--json"])
+        data = as_json(capsys.readouterr().out)
+        assert sorted(data.pop("went_on")) == sorted(job.uuid for job in (running, failed, scanned))
+        assert data == {"restored": 1, "left_out": 3, "refused": []}
+
+    @pytest.mark.usefixtures("jobboard")
+    def test_what_nobody_has_claimed_waits_again(self, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
+        fetch = board.post("fetch")
+        trashed, claimable, delayed = (
+            board.post(name, after=[fetch], if_failed="run", delay=delay)
+            for name, delay in (("page", None), ("scan", None), ("mail", 1000))
+        )
+        for job in (fetch, trashed):
+            board.trash(job)
+        run(["restore", fetch.uuid, "--with-children", "--yes"])
+        assert "went on" not in capsys.readouterr().err
+        assert [job.state.name for job in (trashed, claimable, delayed)] == ["BLOCKED", "BLOCKED", "DELAYED"]
+        end(board, fetch)
+        assert [job.state.name for job in (trashed, claimable, delayed)] == ["UNCLAIMED", "UNCLAIMED", "DELAYED"]
 
     def test_more_than_can_be_looked_at_is_refused(
         self, jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch

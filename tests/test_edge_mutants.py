@@ -18,7 +18,7 @@ from jobboard.backends.memory.steps import Steps
 from jobboard.backends.memory.store import MemoryStore
 from jobboard.backends.rows import IfFailed, Verdict
 from jobboard.errors import JobBoardError
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
 from jobboard.testing import eventually
 
 #: Plants a fault.
@@ -81,6 +81,14 @@ def a_restore_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
             right(self, step, due)
 
     monkeypatch.setattr(edges_of_memory.Edges, "mark", mark)
+
+
+def a_restore_is_told_only_to_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edges_of_memory, "may_wait", lambda row: row.ties is not None and row.ties.has_parents)
+
+
+def who_was_claimed_waits_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edges, "can_wait_again", lambda row: row.ties.if_failed is IfFailed.RUN and row.state in LIVE)
 
 
 def what_ended_before_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +243,12 @@ FAULTS: dict[str, tuple[Plant, str, dict[str, Any]]] = {
     ),
     "a restore is not told": (
         a_restore_is_not_told, "children_go_on_once_their_parent_is_restored_and_consumed", {},
+    ),
+    "a restore is told only to who waits": (
+        a_restore_is_told_only_to_who_waits, "what_nobody_has_claimed_waits_again", {},
+    ),
+    "who was claimed waits again": (
+        who_was_claimed_waits_again, "one_that_was_claimed_does_not_wait_again", {},
     ),
     "what ended before is open": (what_ended_before_is_open, "what_ended_before_counts_at_once", {}),
     "results stay behind": (

@@ -10,7 +10,7 @@ import pytest
 
 from jobboard.backends import follow_ups, lifecycle, waiting
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED, MAX_RESOLVED_BYTES, Outcome, SignalOutcome
-from jobboard.backends.edges import Ended, largest_part, settle
+from jobboard.backends.edges import Ended, largest_part, may_wait, settle
 from jobboard.backends.outcomes import edge_to, outcome_of
 from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, IfFailed, JobRow, NewJob, Ties, Trashing, Verdict
 from jobboard.events import EventKind
@@ -18,6 +18,8 @@ from jobboard.states import LIVE, JobState
 
 NOW, LATER = 1000.0, 2000.0
 DELAYED, BLOCKED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = JobState
+#: The states of a job that nobody has claimed; it is complete if it was cancelled.
+UNBEGUN = [state for state in JobState if state is not CLAIMED]
 
 
 def child(if_failed: IfFailed = IfFailed.WAIT, **fields: object) -> JobRow:
@@ -81,6 +83,30 @@ def test_who_does_not_wait_for_parents_stays_as_it_is() -> None:
         before = replace(row)
         assert all(settle(row, ended, NOW) is None for ended in ENDS)
         assert row == before
+
+
+@pytest.mark.parametrize("if_failed", IfFailed)
+@pytest.mark.parametrize(("state", "token"), [*((state, 7) for state in JobState), *((state, 0) for state in UNBEGUN)])
+def test_who_was_let_go_waits_again_if_nobody_has_claimed_it(if_failed: IfFailed, state: JobState, token: int) -> None:
+    ties = Ties("lane", since=NOW, if_failed=if_failed)
+    row, held = child(state=state, ties=ties, token=token, place=LATER), [ended for ended in ENDS if ended.open]
+    can = if_failed is IfFailed.RUN and token == 0 and state is not COMPLETE
+    before = replace(row)
+    assert all(settle(row, ended, NOW) is None for ended in ENDS if not ended.open or not can)
+    assert row == before
+    assert may_wait(row) is can
+    for ended in held if can else ():
+        row = replace(before)
+        change = settle(row, ended, NOW)
+        assert change is not None
+        assert [(note.kind, note.reason) for note in change.told] == [
+            (EventKind.BLOCKED, "a parent of it was restored")
+        ]
+        assert row.ties is not None
+        assert row.ties.has_parents
+        stays = state in (DELAYED, TRASHED)
+        expected_of_it = (state, LATER, "lane") if stays else (BLOCKED, LATER, None)
+        assert (row.state, row.place, row.joined_lane) == expected_of_it
 
 
 def test_a_delayed_job_waits_on_and_one_of_a_lane_joins_it() -> None:

@@ -31,12 +31,32 @@ def largest_part(result: bytes | None) -> int:
     return max(1, min(MAX_RESOLVED, MAX_RESOLVED_BYTES // max(1, len(result or b""))))
 
 
-def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
-    """Let a job that waits for parents become what follows from how they stand; None if nothing changes.
+def can_wait_again(row: JobRow) -> bool:
+    """Whether a job that a failed parent let go waits for that parent once it is back: nobody has ever claimed it.
 
-    Idempotent: a job that does not wait for parents stays as it is. One in the trash stays there; what would have set
-    it aside, or cancelled it, lets its restore run it.
+    So its edges say of every parent how that stands: it has missed none that came back.
     """
+    if row.ties is None or row.ties.if_failed is not IfFailed.RUN or row.ties.has_parents:
+        return False
+    return row.token == 0 and (row.state in LIVE or row.state is JobState.TRASHED)
+
+
+def may_wait(row: JobRow | None) -> bool:
+    """Whether a parent that is open holds a job back: it waits for its parents still, or does so again.
+
+    The edges of others don't say that a parent is back, but how it ended last.
+    """
+    return row is not None and row.ties is not None and (row.ties.has_parents or can_wait_again(row))
+
+
+def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
+    """Let a job become what follows from how its parents stand; None if nothing changes.
+
+    Idempotent: a job that does not wait for parents stays as it is, unless it waits again for one that is back. One in
+    the trash stays there; what would have set it aside, or cancelled it, lets its restore run it.
+    """
+    if ended.open is not None and can_wait_again(row):
+        return waiting.wait_again(row, now)
     if row.ties is None or not row.ties.has_parents or not (row.state in LIVE or row.state is JobState.TRASHED):
         return None
     if ended.is_dropped:

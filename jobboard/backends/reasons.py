@@ -10,6 +10,9 @@ MISSED = "it had not begun by the moment that start_by gives"
 #: Why a job is taken off the board whose graph no client completed.
 GRAPH_DROPPED = "its graph was given up before it was complete"
 
+#: Why a job waits again that a failed parent had let go.
+PARENT_IS_BACK = "a parent of it was restored"
+
 
 def parent_failed(parent: str) -> str:
     """Say why a job is cancelled with its parent."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from jobboard.backends.admission import join
 from jobboard.backends.changes import (
     BLOCKED,
+    UNCLAIMED,
     cancelled,
     changed,
     explain,
@@ -16,7 +17,7 @@ from jobboard.backends.changes import (
 )
 from jobboard.backends.edge_rows import Outcome, SignalOutcome
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, parent_failed, parent_is_gone
+from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, PARENT_IS_BACK, parent_failed, parent_is_gone
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
@@ -30,6 +31,14 @@ def end_parents(row: JobRow, now: float) -> Transition[None]:
     if row.state is BLOCKED:
         join(row, now)
     return changed(row, now, None, Note(EventKind.RESOLVED, None, now))
+
+
+def wait_again(row: JobRow, now: float) -> Transition[None]:
+    """Let a job wait for a parent that is back; one that is delayed, or in the trash, stays there."""
+    row.ties = replace(row.ties or Ties(), has_parents=True)
+    if row.state in (BLOCKED, UNCLAIMED):
+        join(row, row.place)
+    return changed(row, now, None, Note(EventKind.BLOCKED, None, now, None, PARENT_IS_BACK))
 
 
 def end_signal(row: JobRow, now: float) -> Transition[None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import click
@@ -15,8 +16,9 @@ from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.graph.reading import MAX_JOBS
 from jobboard.operate.with_children import Family, family_of
+from jobboard.states import JobState
 
-#: How many jobs that don't wait again are listed.
+#: How many jobs that went on without their parents are listed.
 _MAX_NAMED = 3
 
 _OPTIONS = options(
@@ -65,8 +67,8 @@ def _change(
     family = family_of(board, find_job(board, job), action)
     if not family.is_complete:
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
-    if family.let_go:
-        session.output.warn(_of_those_let_go(family.let_go))
+    if family.went_on:
+        session.output.warn(_of_those_that_went_on(family.went_on))
     if dry_run:
         _list(session, family)
         return
@@ -79,18 +81,25 @@ def _change(
     data = {action.done: outcome.done, "left_out": family.left_out, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
+    if family.went_on:
+        data["went_on"] = [target.uuid for target in family.went_on]
     session.output.report(data, f"{summary_of(family.targets, action.done, outcome)}{left_out}")
     tell_refused(session, outcome.refused)
 
 
-def _of_those_let_go(targets: Sequence[Target]) -> str:
+def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
     """Return what an operator must know of jobs that don't wait for their parents again."""
-    many, which = len(targets) != 1, ", ".join(target.uuid for target in targets[:_MAX_NAMED])
-    more = f" and {len(targets) - _MAX_NAMED:,} more" if len(targets) > _MAX_NAMED else ""
+    named = [f"{target.uuid} ({state.value.lower()})" for target, state in islice(states.items(), _MAX_NAMED)]
+    more = f" and {len(states) - _MAX_NAMED:,} more" if len(states) > _MAX_NAMED else ""
+    their = "their" if len(states) != 1 else "its"
+    advice = (
+        "; to run what is trashed after its parents, restore these alone, and it once they are complete"
+        if JobState.TRASHED in states.values()
+        else ""
+    )
     return (
-        f"{of_what(targets)} {'have' if many else 'has'} waited to the end once, and will not wait for "
-        f"{'their' if many else 'its'} parents again: {which}{more}. To run {'them' if many else 'it'} after these, "
-        f"restore the parents alone, and {'them' if many else 'it'} once the parents are complete."
+        f"{of_what(list(states))} went on without {their} parents once, and will not wait for them again: "
+        f"{', '.join(named)}{more}{advice}"
     )
 
 

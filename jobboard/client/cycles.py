@@ -7,6 +7,7 @@ from typing import Any
 
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgePage, Outcome
+from jobboard.backends.edges import may_wait
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.errors import InvalidPosting
 
@@ -72,7 +73,7 @@ class CycleSearch:
                     f"job {child}, and what is to be done before it, wait for each other", path="before"
                 )
             seen |= found
-            waiting = [row.uuid for row in self._rows(sorted(found)) if row.ties is not None and row.ties.has_parents]
+            waiting = [row.uuid for row in self._rows(sorted(found)) if may_wait(row)]
             left -= len(waiting)
             if left < 0:
                 raise InvalidPosting(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobboard.backends.edge_rows import Outcome
+from jobboard.backends.edges import may_wait
+from jobboard.backends.outcomes import outcome_of
 from jobboard.job import row_of
 from jobboard.operate.bulk import Action, Target
 from jobboard.operate.graph.reading import MAX_JOBS, jobs_below
@@ -23,14 +26,14 @@ class Family:
 
     :ivar targets: in the order in which they are to be changed. :ivar states: of each.
     :ivar left_out: how many are in states that the action is not for. :ivar is_complete: whether these are all.
-    :ivar let_go: those that come back together with a parent, but do not wait for it: their parents had ended once.
+    :ivar went_on: those that went on without a parent that is restored now, and don't wait for it again; their states.
     """
 
     targets: list[Target]
     states: list[JobState]
     left_out: int
     is_complete: bool
-    let_go: list[Target]
+    went_on: dict[Target, JobState]
 
 
 def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -> Family:
@@ -46,17 +49,22 @@ def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -
     rows = [row_of(job), *below.rows]
     fitting = [row for row in rows if row.state in action.states]
     ordered = fitting if action.verb == "restore" else fitting[::-1]
-    let_go = _let_go(fitting, below.edges) if action.verb == "restore" else []
+    went_on = _went_on(rows, fitting, below.edges) if action.verb == "restore" else {}
     states, left_out = [row.state for row in ordered], len(rows) - len(fitting)
-    return Family(_targets_of(ordered), states, left_out, below.is_complete, _targets_of(let_go))
+    return Family([_target_of(row) for row in ordered], states, left_out, below.is_complete, went_on)
 
 
-def _let_go(rows: Sequence[JobRow], edges: Iterable[tuple[str, str]]) -> list[JobRow]:
-    """Return those of these jobs that don't wait for parents which are among them."""
-    uuids = {row.uuid for row in rows}
-    children = {child for parent, child in edges if parent in uuids}
-    return [row for row in rows if row.uuid in children and (row.ties is None or not row.ties.has_parents)]
+def _went_on(
+    rows: Iterable[JobRow], restored: Iterable[JobRow], edges: Iterable[tuple[str, str]]
+) -> dict[Target, JobState]:
+    """Return those of these jobs that have such a parent, and don't wait for it, with their states."""
+    parents = {row.uuid for row in restored}
+    children = {child for parent, child in edges if parent in parents}
+    gone_on = (
+        row for row in rows if row.uuid in children and not may_wait(row) and outcome_of(row) is not Outcome.GONE
+    )
+    return {_target_of(row): row.state for row in gone_on}
 
 
-def _targets_of(rows: Iterable[JobRow]) -> list[Target]:
-    return [Target(row.uuid, row.name, row.token) for row in rows]
+def _target_of(row: JobRow) -> Target:
+    return Target(row.uuid, row.name, row.token)

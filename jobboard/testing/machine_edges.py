@@ -175,7 +175,7 @@ class EdgeSteps(LimitSteps):
         children = {child.uuid: child.state for child in handle.children() if child.state is not None}
         assert children == {child.uuid: child.state for child in self.model.jobs.values() if job.uuid in child.parents}
         resolved = [line for line in handle.history if line.kind is EventKind.RESOLVED]
-        assert len(resolved) <= (not job.waits)
+        assert len(resolved) <= 1 + job.waited_again - job.waits
 
     def _shown(self, uuid: str) -> tuple[str, JobState | None, int | None]:
         parent: ModelJob | None = self.model.jobs.get(uuid)

@@ -15,8 +15,8 @@ class ModelJob:
     """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to.
 
     ``since``: when it became due, if it was admitted to its ``lane`` later; ``is_new``: whether it joins it just now.
-    ``waits``: whether any of its parents can still hold it back; ``rank``: where it stands among those that became due
-    in the same step.
+    ``waits``: whether any of its parents can still hold it back; ``waited_again``: how often that began anew; ``rank``:
+    where it stands among those that became due in the same step.
     """
 
     uuid: str
@@ -40,11 +40,17 @@ class ModelJob:
     parents: set[str] = field(default_factory=set)
     if_failed: IfFailedName = "wait"
     waits: bool = False
+    waited_again: int = 0
     rank: int = 0
 
     @property
     def place(self) -> tuple[int, tuple[bool, int], int, int]:
         return -self.priority, self.due, self.rank, self.number
+
+    @property
+    def can_wait_again(self) -> bool:
+        """Whether it waits for a parent that is restored, although it was let go: nobody has ever claimed it."""
+        return self.if_failed == "run" and not self.waits and self.token == 0
 
     def end_claim(self, state: JobState) -> None:
         self.state = state
@@ -137,8 +143,9 @@ class Model:
         return None if job is None else job.state
 
     def parents(self) -> list[ModelJob]:
-        """Return the jobs that hold others back."""
-        held = {parent for job in self.jobs.values() if job.waits for parent in job.parents}
+        """Return the jobs that hold others back, or would if they were restored."""
+        waiting = [job for job in self.jobs.values() if job.waits or job.can_wait_again]
+        held = {parent for job in waiting for parent in job.parents}
         return [job for job in self.jobs.values() if job.uuid in held and job.state is not JobState.COMPLETE]
 
     def settle(self) -> None:
@@ -341,3 +348,8 @@ class Model:
         job.end_claim(JobState.UNCLAIMED)
         job.attempts = 0
         self.join(job)
+        for child in self.jobs.values():
+            if job.uuid in child.parents and child.can_wait_again:
+                child.waits, child.waited_again = True, child.waited_again + 1
+                if child.state in (JobState.UNCLAIMED, JobState.BLOCKED):
+                    child.state, child.since = JobState.BLOCKED, None

@@ -21,7 +21,7 @@ from jobboard.backends.edge_rows import (
     is_graph,
     parent_of_graph,
 )
-from jobboard.backends.edges import Ended, settle
+from jobboard.backends.edges import Ended, may_wait, settle
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, Lost, NewJob, Ties, Verdict
 from jobboard.backends.transition import Resolve
@@ -69,7 +69,7 @@ class PlainEdges:
             if step.outcome is Outcome.NEVER:
                 del self._edges[child, parent]
                 self._settle(row, now)
-            elif step.outcome is not Outcome.OPEN or (row.ties is not None and row.ties.has_parents):
+            elif step.outcome is not Outcome.OPEN or may_wait(row):
                 self._edges[child, parent] = EdgeRow(child, parent, step.outcome, step.name, step.result, step.is_cut)
                 self._settle(row, now)
 

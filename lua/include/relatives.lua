@@ -36,8 +36,22 @@ carry_out = function(soon)
     post_jobs({{uuid, name, priority, its_key or nil, 'keep', nil, {delay, lane}, attempts or nil}}, {body})
   end
 
+  -- Whether a job that a failed parent let go waits for that parent once it is back: nobody has ever claimed it.
+  local function can_wait_again(job)
+    return job.if_failed == 'run' and not job.has_parents and job.token == 0 and not newer[job.uuid]
+      and (is_live(job) or job.state == 'TRASHED')
+  end
+
+  local function wait_again(job)
+    job.has_parents = true
+    if job.state == 'BLOCKED' or job.state == 'UNCLAIMED' then
+      join(job, job.place)
+    end
+    record_event(job, 'BLOCKED', nil, nil, 'a parent of it was restored')
+  end
+
   local function unsettle(job)
-    if job.has_parents and not is_unsettled[job.uuid] and not newer[job.uuid] then
+    if (job.has_parents or can_wait_again(job)) and not is_unsettled[job.uuid] and not newer[job.uuid] then
       is_unsettled[job.uuid], children_left = true, children_left - 1
       table.insert(relatives.unsettled, job)
     end
@@ -53,7 +67,7 @@ carry_out = function(soon)
   -- Let one child know how a parent, or its graph, stands; one that is forgotten has no edges.
   local function tell_child(child, parent, ending)
     local job = jobs[child]
-    if not job or ending[1] == 'OPEN' and not job.has_parents then
+    if not job or ending[1] == 'OPEN' and not job.has_parents and not can_wait_again(job) then
       return
     end
     if ending[1] == 'NEVER' then
@@ -119,6 +133,10 @@ carry_out = function(soon)
   local function settle(job)
     local uuid, live = job.uuid, is_live(job)
     is_unsettled[uuid] = nil
+    if can_wait_again(job) and redis.call('ZCARD', key('parents', uuid)) > redis.call('HLEN', key('ends', uuid)) then
+      wait_again(job)
+      return
+    end
     if not job.has_parents or not (live or job.state == 'TRASHED') then
       return
     end

@@ -229,8 +229,8 @@ class Resolver:
             return Txn(self._marks_of(task), self._forgetting(task))
         row = job.row.seen()
         waits = row.ties is not None and row.ties.has_parents
-        if not waits:
-            # It may be open again only for those that wait still.
+        if not edges.may_wait(row):
+            # It may be open again only for those that wait, or do so again.
             task.edges = [(mark, before) for mark, before in task.edges if mark.step.outcome is not Outcome.OPEN]
         transition = edges.settle(row, standing.with_marks(task), now)
         # The record is read after the edges: who has linked the job to another parent meanwhile has written it.

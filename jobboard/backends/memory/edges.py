@@ -18,7 +18,7 @@ from jobboard.backends.edge_rows import (
     is_graph,
     parent_of_graph,
 )
-from jobboard.backends.edges import Ended, largest_part, settle
+from jobboard.backends.edges import Ended, largest_part, may_wait, settle
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import SortedKeys
 from jobboard.backends.outcomes import edge_to
@@ -179,7 +179,7 @@ class Edges:
     def _tell(self, child: str, step: Resolve, now: float) -> None:
         """Let one edge say how its parent stands, and let the child become what follows from that."""
         row = self._store.rows.get(child)
-        if row is None or (step.outcome is Outcome.OPEN and (row.ties is None or not row.ties.has_parents)):
+        if row is None or (step.outcome is Outcome.OPEN and not may_wait(row)):
             return
         if step.outcome is Outcome.NEVER:
             self.by_child[child].remove(step.parent)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jobboard.backends.edge_rows import Outcome
-from jobboard.backends.edges import largest_part, settle
+from jobboard.backends.edges import largest_part, may_wait, settle
 from jobboard.backends.sql import edge_statements, marks
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.new_edges import standing_of
@@ -92,7 +92,7 @@ def _work_off(transaction: Transaction, found: list[_Mark]) -> None:
     _move_marks_on(transaction, {mark: (children[mark.parent], most[mark.parent]) for mark in found}, locked)
     # The end of a child may write a mark anew that was worked off just now.
     jobs = {uuid: free.get(uuid) for some in told.values() for uuid in some}
-    _settle(transaction, [job for job in jobs.values() if job is not None and _waits(job)])
+    _settle(transaction, [job for job in jobs.values() if job is not None and may_wait(job)])
 
 
 def _to_tell(mark: _Mark, children: list[str], free: LockedJobs, locked: LockedJobs) -> list[str]:
@@ -100,11 +100,7 @@ def _to_tell(mark: _Mark, children: list[str], free: LockedJobs, locked: LockedJ
     here = [child for child in children if locked.get(child) is None]
     if mark.outcome != OUTCOME_CODES[Outcome.OPEN]:
         return here
-    return [child for child in here if _waits(free.get(child))]
-
-
-def _waits(job: StoredJob | None) -> bool:
-    return job is not None and job.ties is not None and job.ties.has_parents
+    return [child for child in here if may_wait(free.get(child))]
 
 
 def _write_edges(transaction: Transaction, told: dict[_Mark, list[str]]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
-from jobboard.backends.edges import Ended, largest_part, settle
+from jobboard.backends.edges import Ended, can_wait_again, largest_part, may_wait, settle
 from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.transition import Transition
@@ -186,7 +186,7 @@ class EdgeResolver:
         damaged = {child for (child, _), before in read if before is None}
         for (child, part), before in read:
             tally, job, step = tallies[child], jobs[child], part.mark.step
-            if tally is None or (step.outcome is Outcome.OPEN and not _waits(job)):
+            if tally is None or (step.outcome is Outcome.OPEN and not may_wait(job)):
                 continue
             examples.setdefault(child, {})[step.outcome] = part.parent
             after = EdgeRow(child, part.parent, step.outcome, step.name, step.result, step.is_cut)
@@ -201,7 +201,7 @@ class EdgeResolver:
             told.tallies[child] = (counted.moved(part.parent, outcome, after.outcome), version)
         for child, (tally_then, _) in told.tallies.items():
             job = jobs[child]
-            if job is not None and _waits(job) and tally_then.may_settle:
+            if job is not None and (tally_then.may_settle if _waits(job) else can_wait_again(job)):
                 ended = self._ended(child, tally_then, examples[child])
                 # At one moment: they keep the order in which they were posted.
                 job.apply(partial(_settled, job, ended, now), now)

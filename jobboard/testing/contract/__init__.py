@@ -61,6 +61,7 @@ from jobboard.testing.contract.races import RaceCases
 from jobboard.testing.contract.rates import RateCases
 from jobboard.testing.contract.records import RecordCases
 from jobboard.testing.contract.refusals import RefusalCases
+from jobboard.testing.contract.restored_parents import RestoredParentCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
@@ -71,7 +72,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1436
+CONTRACT_CASES = 1448
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
 WHOLE_BOARD_CASES = 45
@@ -98,8 +99,8 @@ class Contract(
     FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
-    EdgeCases, FailedParentCases, LinkCases, StepCases, SignalCases, FollowUpCases, DeclaredFollowUpCases,
-    KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
+    EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
+    DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
     EdgeRaceCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""

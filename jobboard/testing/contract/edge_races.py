@@ -18,6 +18,7 @@ from jobboard.states import LIVE
 from jobboard.testing.contract.case import LONG, SHORT, drain, state_of, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
+    CLAIMED,
     COMPLETE,
     TRASHED,
     UNCLAIMED,
@@ -74,6 +75,27 @@ class EdgeRaceCases(EdgeCase):
                 number,
             )
             assert uuids_of(drain(board)) == uuids_of(posted)
+
+    @of_edges
+    def test_a_child_is_claimed_as_its_parent_is_restored(self, board: JobBoard, other: JobBoard) -> None:
+        """It runs at once, and then no longer waits; or it waits, and runs after its parent."""
+        for number in range(ROUNDS):
+            parent = board.post("parent")
+            children = [post_after(board, parent, name="child", if_failed="run") for _ in range(3)]
+            board.trash(parent, by="an operator")
+            claimed: list[Job] = []
+            both(
+                partial(board.restore, parent.uuid),
+                lambda claimed=claimed: claimed.extend(other.claim_next("alice", names=["child"], limit=2)),  # type: ignore[misc]
+                number,
+            )
+            for child in children:
+                expected = (CLAIMED, 0) if child in claimed else (BLOCKED, 1)
+                assert (state_of(board, child), lines_of(board, child, "BLOCKED")) == expected
+            end(board, parent, who="bob")
+            for job in claimed:
+                other.consume(job, "alice")
+            assert len(list(drain(board))) == 3 - len(claimed)
 
     @of_edges
     def test_the_last_two_parents_end_at_once(self, board: JobBoard, other: JobBoard) -> None:

@@ -118,6 +118,19 @@ class EdgeRetryCases(EdgeCase):
 
     @of_edges
     @each_fault
+    def test_children_wait_once_for_a_parent_that_is_back(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend, fault: Fault
+    ) -> None:
+        parent = board.post("resize")
+        children = [post_after(board, parent, if_failed="run") for _ in range(3)]
+        board.trash(parent, by="an operator")
+        lossy.lose("restore", fault)
+        board.restore(parent.uuid)
+        assert states_of(other, *children) == [BLOCKED] * 3
+        assert [lines_of(other, child, "BLOCKED") for child in children] == [1] * 3
+
+    @of_edges
+    @each_fault
     def test_a_link_is_made_once(self, board: JobBoard, lossy: LossyBackend, fault: Fault) -> None:
         first, second = board.post("resize"), board.post("resize")
         child = post_after(board, first)

@@ -177,18 +177,6 @@ class FailedParentCases(EdgeCase):
         assert [lines_of(other, child, "RESOLVED") for child in children] == [1] * 3
 
     @of_edges
-    def test_a_child_that_runs_without_its_parent_does_not_wait_for_its_restore(self, board: JobBoard) -> None:
-        parent = board.post("resize")
-        free, waiting = (post_after(board, parent, if_failed=way) for way in ("run", "wait"))
-        board.trash(parent, by="an operator")
-        board.restore(parent.uuid)
-        assert states_of(board, free, waiting) == [UNCLAIMED, BLOCKED]
-        board.claim(free, "alice", LONG)
-        board.cancel(parent)
-        assert states_of(board, free, waiting) == [CLAIMED, TRASHED]
-        board.consume(free, "alice")
-
-    @of_edges
     def test_a_cancel_goes_down_three_levels(self, board: JobBoard, other: JobBoard) -> None:
         """With one job claimed by then, which ends as its owner says."""
         top = board.post("resize")
