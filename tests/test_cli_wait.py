@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from helpers.command_line import as_json
-from helpers.graphs import end
+from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import JobBoard, fetch
 from jobboard.cli.app import run
 from jobboard.events import EventKind
 from jobboard.operate.waiting import wait_for_ends
+from jobboard.operate.waiting_families import wait_for_families
+from jobboard.types import IfFailedName
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -104,3 +106,74 @@ def test_what_ends_and_is_forgotten_while_another_is_waited_for_is_known(
         end(board, first)
         thread.join(60)
         assert ends == ["COMPLETE", "CANCELLED", "PURGED", "COMPLETE"]
+
+
+class TestWithChildren:
+    def test_it_waits_for_all_levels_and_for_what_comes_meanwhile(self, board: JobBoard, wait: Wait) -> None:
+        jobs = post_graph(board, {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]})
+
+        def work() -> None:
+            end(board, jobs["a"])
+            board.post("late", after=[jobs["b"]])
+            while claimed := board.claim_next("ann"):
+                board.consume(claimed[0], "ann")
+
+        worker = threading.Timer(0.3, work)
+        worker.start()
+        assert wait(jobs["a"].uuid, "--with-children") == (0, ["COMPLETE"] * 5)
+        worker.join()
+
+    @pytest.mark.parametrize("way", ["wait", "run", "cancel"])
+    def test_what_waits_for_a_job_in_the_trash_does_not_end(
+        self, board: JobBoard, wait: Wait, way: IfFailedName
+    ) -> None:
+        """A job with ``run`` waits for one that waits for that, and one with ``cancel`` too."""
+        top = board.post("a")
+        failing, fine = board.post("b", after=[top]), board.post("b", after=[top])
+        held = board.post("c", after=[failing])
+        board.post("d", after=[held, fine], if_failed=way)
+        end(board, top)
+        board.trash(failing, reason="no source")
+        threading.Timer(0.3, end, (board, fine)).start()
+        assert wait(top.uuid, "--with-children") == (
+            1,
+            ["COMPLETE", "TRASHED", "COMPLETE", "BLOCKED", "BLOCKED"],
+        )
+        assert wait(held.uuid, "--with-children", "--timeout", "0.1s") == (124, ["BLOCKED", "BLOCKED"])
+
+    def test_a_child_that_is_cancelled_is_status_1_and_one_with_run_ends(self, board: JobBoard, wait: Wait) -> None:
+        top = board.post("a")
+        cancelled, runs = (board.post("b", after=[top], if_failed=way) for way in ("cancel", "run"))
+
+        def work() -> None:
+            board.trash(top)
+            end(board, runs)
+
+        threading.Timer(0.5, work).start()
+        status, states = wait(top.uuid, "--with-children")
+        assert (status, sorted(states)) == (1, ["CANCELLED", "COMPLETE", "TRASHED"])
+        assert cancelled.uuid != runs.uuid
+
+    def test_people_see_a_sum_and_what_is_not_complete(
+        self, board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        jobs = post_graph(board, {"a": [], "b": ["a"], "c": ["a"]})
+        for name in "ab":
+            end(board, jobs[name])
+        board.trash(jobs["c"], reason="no source")
+        assert run(["wait", jobs["a"].uuid, "--with-children"]) == 1
+        out = capsys.readouterr().out
+        assert "2 of 3 jobs complete" in out
+        assert [job.uuid in out for job in jobs.values()] == [False, False, True]
+
+    def test_many_that_have_ended_are_read_by_the_hundred(self, board: JobBoard) -> None:
+        jobs = post_graph(board, {"a": [], **{f"b{number}": ["a"] for number in range(300)}})
+        while claimed := board.claim_next("ann", limit=100):
+            board.consume_many(claimed, "ann")
+        requests = count_requests(board)
+        family = wait_for_families(board, [jobs["a"]], 10)
+        assert family is not None
+        assert (len(family.ends), family.is_timed_out) == (301, False)
+        # A page of 500 children, and their rows, counts and children of their own; the jobs that were named.
+        assert len(requests) <= 3 * 4 + 4
+        assert wait_for_families(board, [jobs["a"]], 10, most=299) is None

@@ -10,6 +10,7 @@ from helpers.graphs import count_requests, end, post_graph
 from jobboard import InvalidPosting, JobBoard, Posting, backend
 from jobboard.board import client_of
 from jobboard.operate.flow import flow_of
+from jobboard.operate.graph.folding import folded
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
 from jobboard.operate.graph.model import Edge, Graph, Node
 from jobboard.operate.graph.reading import jobs_below, read_graph
@@ -169,6 +170,19 @@ def test_names_can_not_break_out_of_dot_or_mermaid() -> None:
     assert '"' not in "\n".join(mermaid_of(evil)).split('["')[1].split("<br>")[0]
     assert len(list(mermaid_of(evil))) == 4
     assert len(list(dot_of(evil))) == 4
+
+
+def test_jobs_are_shown_with_their_keys_and_folded_ones_without(board: JobBoard) -> None:
+    top = board.post("day", key="2026-11-29")
+    for number in range(3):
+        board.post("part", key=f"p:{number}", after=[top])
+    graph = read_graph(board, top.uuid)
+    lines = list(tree_of(graph))
+    assert lines[0] == f"* day:2026-11-29 {top.uuid[-8:]}  unclaimed"
+    assert sorted(line.split()[1] for line in lines[1:]) == ["part:p:0", "part:p:1", "part:p:2"]
+    assert {node["key"] for node in plain_of(graph)["nodes"]} == {"2026-11-29", "p:0", "p:1", "p:2"}
+    assert [node["key"] for node in plain_of(folded(graph, most=2))["nodes"]] == ["2026-11-29", None]
+    assert list(tree_of(folded(graph, most=2)))[1].startswith("└─ 3 x part")
 
 
 def test_plain_data_has_all(board: JobBoard) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobboard.events import EventKind, JobEvent
@@ -27,7 +28,13 @@ def wait_for_ends(board: JobBoard, jobs: Sequence[Job], timeout: float | None) -
     :raises BoardUnavailable: the store does not answer.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    # How those end that the board forgets while another one is waited for.
+    with ends_told(board) as told:
+        return [_end_of(job, deadline, told) for job in jobs]
+
+
+@contextlib.contextmanager
+def ends_told(board: JobBoard) -> Iterator[dict[str, str]]:
+    """Note how jobs end, by their uuids: the board may forget one while another one is waited for."""
     told = dict[str, str]()
 
     def note(event: JobEvent) -> None:
@@ -36,7 +43,7 @@ def wait_for_ends(board: JobBoard, jobs: Sequence[Job], timeout: float | None) -
 
     unsubscribe = board.subscribe(note, _ENDS.keys())
     try:
-        return [_end_of(job, deadline, told) for job in jobs]
+        yield told
     finally:
         unsubscribe()
 

@@ -59,7 +59,7 @@ def _fold(graph: Graph, group_of: Callable[[Node], tuple[Hashable, ...]]) -> Gra
             nodes[id] = replace(node, name=str(name)) if id != graph.root else node
         else:
             waits_for = node.waits_for if node.waits_for == nodes[id].waits_for else None
-            nodes[id] = replace(nodes[id], number=nodes[id].number + node.number, waits_for=waits_for)
+            nodes[id] = replace(nodes[id], number=nodes[id].number + node.number, waits_for=waits_for, key=None)
     edges = Counter[tuple[str, str]]()
     for edge in graph.edges:
         edges[(of[edge.parent], of[edge.child])] += edge.number

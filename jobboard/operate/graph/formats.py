@@ -19,8 +19,8 @@ _COLOURS = {
 
 
 def label_of(node: Node) -> str:
-    """Return a node in a few words: ``resize 3f2a77c1``, or ``9,998 x resize``."""
-    name = node.name or _UNNAMED
+    """Return a node in a few words: ``resize 3f2a77c1``, ``report:2026-11-29 3f2a77c1``, or ``9,998 x resize``."""
+    name = (node.name or _UNNAMED) if node.key is None else f"{node.name}:{node.key}"
     return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.id[-_SHOWN:]}"
 
 
@@ -128,7 +128,8 @@ def plain_of(graph: Graph) -> dict[str, Any]:
 
 def _plain_node(node: Node) -> dict[str, Any]:
     return {
-        "uuid": node.id, "name": node.name, "state": node.state, "jobs": node.number, "waits_for": node.waits_for,
+        "uuid": node.id, "name": node.name, "key": node.key, "state": node.state, "jobs": node.number,
+        "waits_for": node.waits_for,
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ class Node:
     :ivar state: one of :data:`STATES`.
     :ivar number: how many jobs it stands for.
     :ivar waits_for: what blocks it, such as ``signal approved``; None if that is not the same for all of them.
+    :ivar key: the job's; None if it has none, or nobody knows it any more, and of several jobs.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Node:
     state: str
     number: int = 1
     waits_for: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

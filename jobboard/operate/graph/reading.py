@@ -102,7 +102,7 @@ class _Reader:
         if row is None:
             return _forgotten(uuid, self._edge_of.get(uuid))
         state = CANCELLED if outcome_of(row) is Outcome.GONE else row.state.value.lower()
-        return Node(uuid, row.name, state, waits_for=waits_for(row))
+        return Node(uuid, row.name, state, waits_for=waits_for(row), key=row.key)
 
     def walk(self, starts: Sequence[str], neighbours: Neighbours) -> None:
         """Go on from these until there is nobody new."""

@@ -1,0 +1,134 @@
+"""Waits until jobs, and all that wait for them, have ended as far as they can by themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobboard.backends.edge_rows import Outcome
+from jobboard.backends.outcomes import outcome_of
+from jobboard.backends.rows import IfFailed
+from jobboard.board import client_of, handles_of
+from jobboard.job import row_of
+from jobboard.operate.graph.reading import MAX_JOBS, Below, jobs_below
+from jobboard.operate.waiting import ends_told
+from jobboard.states import LIVE, JobState
+
+if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
+    from jobboard.board import JobBoard
+    from jobboard.job import Job
+
+#: How often all jobs that have not ended are read, in seconds; and how many one request reads.
+_POLL, _ROWS = 5.0, 100
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyEnds:
+    """How jobs and those that wait for them stand, each as ``wait_for_ends`` says it.
+
+    :ivar is_timed_out: whether one of them may still end by itself.
+    """
+
+    ends: list[dict[str, Any]]
+    is_timed_out: bool
+
+
+def wait_for_families(
+    board: JobBoard, jobs: Sequence[Job], timeout: float | None, most: int = MAX_JOBS
+) -> FamilyEnds | None:
+    """Block until none of these jobs, and of those that wait for them, can end by itself, or ``timeout`` seconds.
+
+    What waits for a job in the trash does not end by itself. Jobs that come meanwhile are waited for, too. All that are
+    open are read every five seconds, a hundred a request, and one of them every two seconds.
+
+    :param timeout: seconds; None to wait without end.
+    :param most: how many jobs at most beside these; None is returned if there are more.
+    :raises BoardUnavailable: the store does not answer.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    uuids = [job.uuid for job in jobs]
+    with ends_told(board) as told:
+        families = _Families(board, map(row_of, jobs))
+        while True:
+            below = jobs_below(board, uuids, most)
+            if not below.is_complete:
+                return None
+            families.learn(below)
+            if not (left := families.open()) or _seconds_left(deadline) <= 0:
+                return FamilyEnds([families.end_of(uuid, told) for uuid in families.rows], bool(left))
+            families.wait(left, deadline)
+
+
+def _seconds_left(deadline: float | None) -> float:
+    return _POLL if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+class _Families:
+    """What was read last of each job; ``gone``: those that the board forgot before they were seen to have ended."""
+
+    def __init__(self, board: JobBoard, rows: Iterable[JobRow]) -> None:
+        self._client, self._handles = client_of(board), handles_of(board)
+        self.rows: dict[str, JobRow] = {row.uuid: row for row in rows}
+        self.gone: set[str] = set()
+        self._parents: dict[str, list[str]] = {}
+
+    def learn(self, below: Below) -> None:
+        """Take over what was read of the jobs that wait for others, and read the others."""
+        found = {row.uuid: row for row in below.rows}
+        others = [uuid for uuid, row in self.rows.items() if uuid not in found and row.state is not JobState.COMPLETE]
+        self.rows.update(found)
+        self.read(others)
+        self._parents = {}
+        for parent, child in below.edges:
+            self._parents.setdefault(child, []).append(parent)
+
+    def read(self, uuids: Sequence[str]) -> None:
+        for part in self._client.batches(uuids, _ROWS):
+            for uuid, row in zip(part, self._client.call(self._client.backend.jobs.read, part), strict=True):
+                if row is None:
+                    self.gone.add(uuid)
+                else:
+                    self.rows[uuid] = row
+
+    def open(self) -> list[str]:
+        """Return the jobs that can end by themselves."""
+        left = [uuid for uuid, row in self.rows.items() if row.state in LIVE and uuid not in self.gone]
+        held: set[str] = set()
+        number = -1
+        while number != len(held):
+            # Most often parents come before their children, and the second turn finds nothing more.
+            number = len(held)
+            for uuid in left:
+                if self._is_held(self.rows[uuid], held):
+                    held.add(uuid)
+        return [uuid for uuid in left if uuid not in held]
+
+    def _is_held(self, row: JobRow, held: Collection[str]) -> bool:
+        """Whether a job waits for one in the trash, or for one that does."""
+        if row.ties is None or not row.ties.has_parents:
+            return False
+        parents, waits = self._parents.get(row.uuid, ()), row.ties.if_failed is IfFailed.WAIT
+        return any(each in held or (waits and self._is_trashed(each)) for each in parents)
+
+    def _is_trashed(self, uuid: str) -> bool:
+        return uuid in self.rows and self.rows[uuid].state is JobState.TRASHED
+
+    def wait(self, left: Sequence[str], deadline: float | None) -> None:
+        """Wait until none of the known jobs can end by itself; most often the last one of them ends last."""
+        while left and (seconds := _seconds_left(deadline)) > 0:
+            self._handles.any(self.rows[left[-1]]).wait(min(_POLL, seconds))
+            self.read(left)
+            left = self.open()
+
+    def end_of(self, uuid: str, told: dict[str, str]) -> dict[str, Any]:
+        row = self.rows[uuid]
+        state = row.state.value
+        if uuid in self.gone:
+            state = told.get(uuid, "GONE")
+        elif outcome_of(row) is Outcome.GONE:
+            state = "CANCELLED"
+        record = self._handles.any(row).record
+        return {"uuid": uuid, "name": row.name, "state": state, "result": record.result, "reason": row.reason}
