@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 
@@ -150,6 +151,14 @@ class TestNewest:
         assert told("--newer-than", "1h", "--limit", "0")[0] == told("--limit", "0")[0]
         assert told("--older-than", "1h") == ([], "")
         assert "give one of them" in told("--newest", "--groups", status=2)[1]
+        assert f"--after {newest[-1]} lists the next ones" in told("--newest")[1]
+        pages, place = list[str](), []
+        while page := told("--newest", "--limit", "40", *place)[0]:
+            pages, place = pages + page, ["--after", page[-1]]
+        assert pages == told("--newest", "--limit", "0")[0]
+        assert "--newest" in told("--after", newest[0], status=2)[1]
+        board.restore(newest[0])
+        assert "not in the trash any more" in told("--newest", "--after", newest[0], status=2)[1]
 
 
 def test_the_console_shows_the_newest_of_the_trash() -> None:
@@ -160,6 +169,15 @@ def test_the_console_shows_the_newest_of_the_trash() -> None:
         page = ask.get(link)
         assert list(re.findall(r'<tr id="job-([^"]*)"', page.text)) == uuids[:9:-1]
         assert "What came into the trash last; at most 50." in text_of(page)
+        (further,) = re.findall(r'rel="next" href="([^"]*)"', page.text)
+        further = html.unescape(further)
+        board.restore(uuids[10])
+        page = ask.get(further)
+        assert list(re.findall(r'<tr id="job-([^"]*)"', page.text)) == uuids[9::-1]
+        assert "What came into the trash before that" in text_of(page)
+        assert 'rel="next"' not in page.text
+        assert "/b/shop/jobs?order=newest&state=trashed&name=a" in links_of(page)
+        assert ask.get("/b/shop/jobs?state=trashed&order=newest&after=x").status_code == 400
         newer = ask.get("/b/shop/jobs?state=trashed&newer=130s")
         assert set(re.findall(r'<tr id="job-([^"]*)"', newer.text)) == set(uuids[-2:])
         assert "newer than 130s" in text_of(newer)

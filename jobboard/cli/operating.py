@@ -18,7 +18,7 @@ from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
 from jobboard.operate.finding import find_job
-from jobboard.operate.selecting import Selection
+from jobboard.operate.selecting import Selection, place_of
 from jobboard.operate.trash import MAX_READ, grouped
 from jobboard.operate.views import paused_texts, paused_view, row_of
 from jobboard.states import LIVE, JobState
@@ -104,29 +104,45 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, **whi
     "trashed",
     "jobboard trashed",
     "jobboard trashed --newest --limit 20",
+    "jobboard trashed --newest --limit 20 --after 3f2a",
     "jobboard trashed --job-name resize --newer-than 1h",
     "jobboard trashed --groups",
     "jobboard trashed --job-name resize --reason-kind 'OSError: disk # is full'",
 )
 @click.option("--newest", is_flag=True, help="What came into the trash last comes first; see --scan.")
+@click.option("--after", metavar="JOB", help="With --newest, go on behind this job, the last one that was listed.")
 @click.option("--groups", is_flag=True, help="Count the jobs by name and kind of reason instead, of 10,000 at most.")
 @selectors(among={JobState.TRASHED}, limit=100)
 @pass_session
-def trashed(session: Session, selection: Selection, newest: bool, groups: bool) -> None:
+def trashed(session: Session, selection: Selection, newest: bool, after: str | None, groups: bool) -> None:
     """List the trash."""
     if newest and groups:
         raise click.UsageError("--newest is for a list, and --groups for numbers: give one of them")
+    if after is not None and not newest:
+        raise click.UsageError("--after is for --newest")
     board, most = session.board(), selection.limit
     if groups:
         everything = selection if is_given("limit") else replace(selection, limit=None)
         _show_groups(session, selected(session, everything, board))
         return
     more = replace(selection, limit=most and most + 1)
-    jobs = more.newest(board, partial(warn_of_more, session)) if newest else [*selected(session, more, board)]
+    if newest:
+        place = None if after is None else place_of(_trashed_job(board, after))
+        jobs = more.newest(board, partial(warn_of_more, session), place)
+    else:
+        jobs = list(selected(session, more, board))
     rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs[:most]]
     session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
     if most is not None and len(jobs) > most and not is_given("limit"):
-        session.output.warn(f"there are more than these {most}; --limit 0 lists all")
+        further = f"--after {jobs[most - 1].uuid} lists the next ones, and --limit 0" if newest else "--limit 0 lists"
+        session.output.warn(f"there are more than these {most}; {further} all")
+
+
+def _trashed_job(board: JobBoard, text: str) -> Job:
+    job = find_job(board, text)
+    if job.record.state is not JobState.TRASHED:
+        raise click.UsageError(f"job {job.uuid} is not in the trash any more; give --after one that is")
+    return job
 
 
 def _show_groups(session: Session, jobs: Iterator[Job]) -> None:

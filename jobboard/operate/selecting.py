@@ -81,18 +81,25 @@ class Selection:
         scan = self.scan if self.key_contains is not None or self.details else None
         return islice(self._fitting(board, scan, stopped), self.limit)
 
-    def newest(self, board: JobBoard, stopped: Callable[[int], object] = lambda number: None) -> list[Job]:
+    def newest(
+        self,
+        board: JobBoard,
+        stopped: Callable[[int], object] = lambda number: None,
+        after: tuple[float, str] | None = None,
+    ) -> list[Job]:
         """Return the jobs that are newest first: that came into the trash last, or were posted last.
 
         Reads those of its states and names, 500 a request, ``scan`` of them at most; keeps ``limit`` of them.
 
         :param stopped: called if there are more than ``scan`` jobs, as for :meth:`jobs`: these may be newer.
+        :param after: only those behind this place in the order, the :func:`place_of` another job; that may be gone.
         :raises BoardUnavailable: the store can't be reached.
         """
         jobs = self._fitting(board, self.scan, stopped)
+        behind = jobs if after is None else (job for job in jobs if place_of(job) < after)
         if self.limit is None:
-            return sorted(jobs, key=_since, reverse=True)
-        return heapq.nlargest(self.limit, jobs, key=_since)
+            return sorted(behind, key=place_of, reverse=True)
+        return heapq.nlargest(self.limit, behind, key=place_of)
 
     def _fitting(self, board: JobBoard, scan: int | None, stopped: Callable[[int], object]) -> Iterator[Job]:
         fits = self.test(board)
@@ -133,6 +140,11 @@ class Selection:
             (after, lambda job: _since(job) >= (after or 0.0)),
         ]
         return [test for value, test in tests if value is not None]
+
+
+def place_of(job: Job) -> tuple[float, str]:
+    """Return the place of a job among those that are listed newest first."""
+    return _since(job), job.uuid
 
 
 def begins_or_ends(uuid: str, part: str) -> bool:

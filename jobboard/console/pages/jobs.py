@@ -19,7 +19,7 @@ from jobboard.errors import NotFound
 from jobboard.operate.bulk import ACTIONS, Action
 from jobboard.operate.finding import ended_with_key, how_it_ended
 from jobboard.operate.paging import JobsPage, page_of
-from jobboard.operate.selecting import Selection
+from jobboard.operate.selecting import Selection, place_of
 from jobboard.operate.trash import trash_groups
 from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
@@ -61,7 +61,7 @@ def show(view: View) -> Response:
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
     is_newest = view.query("order") == "newest" and filters.states == ["trashed"]
-    page = _newest(view, filters) if is_newest else _page(view, filters, after)
+    page = (_newest if is_newest else _page)(view, filters, after)
     sorting = sorting_of(view, _COLUMNS)
     # A column in which nothing stands takes its room from the others.
     filled = {column for column in ("key", "owner") if any(_COLUMNS[column](job) for job in page.jobs)}
@@ -81,11 +81,18 @@ def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
         raise HTTPException(400, str(error)) from None
 
 
-def _newest(view: View, filters: Filters) -> JobsPage:
-    """Return what came into the trash last; ``next`` is "" if there are more jobs than were looked at."""
+def _newest(view: View, filters: Filters, after: str | None) -> JobsPage:
+    """Return what came into the trash last, before this place; ``read`` is 0 if all that fits was looked at."""
     stops: list[int] = []
-    jobs = replace(filters.selection, limit=PAGE).newest(view.board, stops.append)
-    return JobsPage(jobs, "" if stops else None, sum(stops))
+    try:
+        since, _, uuid = (after or "").partition(",")
+        place = None if after is None else (float(since), uuid)
+    except ValueError:
+        raise HTTPException(400, "there is no such place in this listing") from None
+    jobs = replace(filters.selection, limit=PAGE + 1).newest(view.board, stops.append, place)
+    shown = jobs[:PAGE]
+    following = "{!r},{}".format(*place_of(shown[-1])) if len(jobs) > PAGE else None
+    return JobsPage(shown, following, sum(stops))
 
 
 def _ended(view: View, filters: Filters, page: JobsPage) -> list[tuple[str, str]]:
