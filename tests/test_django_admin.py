@@ -92,6 +92,24 @@ def test_the_page_lists_jobs_by_task_state_and_key(
     assert "secret" not in client.get(PAGE).content.decode()
 
 
+def test_it_says_what_jobs_wait_for_and_their_lanes(
+    backend: JobBoardBackend, board: JobBoard, as_user: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.limits.set(lane="tenant:*", running=1)
+    first, second = board.post_many([Posting("report", lane="tenant:<b>") for _ in range(2)])
+    child = board.post("report", after=[first])
+    client, sent = as_user("view_job", is_staff=True), count_requests(board, monkeypatch)
+    page = client.get(PAGE).content.decode()
+    rows = {uuids(row)[0]: re.findall(r"<td>([^<]*)</td>", row)[1:4] for row in page.split("<tr>") if uuids(row)}
+    lane = "tenant:&lt;b&gt;"
+    assert rows == {
+        first.uuid: ["UNCLAIMED", "", lane],
+        second.uuid: ["BLOCKED", f"lane {lane}", lane],
+        child.uuid: ["BLOCKED", "parents", ""],
+    }
+    assert sent == ["page"]
+
+
 def test_wrong_filters_are_told(backend: JobBoardBackend, as_user: Callable[..., Client]) -> None:
     client = as_user("view_job", is_staff=True)
     for query in ({"state": "lost"}, {"after": "nonsense"}, {"backend": "none"}):

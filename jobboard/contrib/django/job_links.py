@@ -15,7 +15,8 @@ from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import task_backends
 from jobboard.contrib.django.names import job_names, path_of
 from jobboard.errors import NotFound
-from jobboard.job import Job
+from jobboard.job import Job, row_of
+from jobboard.operate.blocked import waits_for
 from jobboard.operate.paging import JobsPage, page_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobState
@@ -30,13 +31,18 @@ _MAX_ENDED = 10
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """One job, without its details. ``url`` is None where the settings have no console."""
+    """One job, without its details. ``url`` is None where the settings have no console.
+
+    ``waits_for`` is ``parents``, ``signal approved`` or the like; empty if nothing blocks the job.
+    """
 
     uuid: str
     url: str | None
     task: str
     name: str
     state: str
+    waits_for: str
+    lane: str
     key: str
     attempts: int
     owner: str
@@ -136,6 +142,8 @@ def _line(alias: str, job: Job) -> JobLine:
         task=path_of(job.name),
         name=job.name,
         state=str(record.state),
+        waits_for=waits_for(row_of(job)) or "",
+        lane=job.lane or "",
         key=job.key or "",
         attempts=record.attempts,
         owner=record.owner or "",
