@@ -42,6 +42,16 @@ FAILED, TRASHED = line(15, "ABANDONED", "OSError"), line(15, "TRASHED")
         ([POSTED], "BLOCKED", [["blocked 100"]]),
         ([POSTED, CLAIMED], "CLAIMED", [["queued 10", "running 90"]]),
         ([POSTED, line(4, "RESOLVED"), CLAIMED], "CLAIMED", [["blocked 4", "queued 6", "running 90"]]),
+        (
+            [POSTED, line(1, "RESOLVED"), line(3, "BLOCKED"), line(7, "RESOLVED"), CLAIMED],
+            "CLAIMED",
+            [["blocked 1", "queued 2", "blocked 4", "queued 3", "running 90"]],
+        ),
+        (
+            [POSTED, line(2, "TRASHED"), line(5, "BLOCKED"), line(9, "RESTORED")],
+            "BLOCKED",
+            [["queued 2", "in the trash 3", "in the trash 4", "blocked 91"]],
+        ),
         ([POSTED, line(4, "DUE"), CLAIMED], "CLAIMED", [["delayed 4", "queued 6", "running 90"]]),
         ([POSTED, line(3, "REPRIORITIZED"), CLAIMED], "CLAIMED", [["queued 10", "running 90"]]),
         (

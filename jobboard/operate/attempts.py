@@ -108,6 +108,9 @@ def _waited_as(opened: HistoryEntry, line: HistoryEntry) -> str | None:
         return ASLEEP if (opened.reason or "") == f"{_WAITS}{line.reason!r}" else None
     if line.kind is EventKind.DUE:
         return _delayed_as(opened)
+    if line.kind is EventKind.BLOCKED and opened.kind is EventKind.TRASHED:
+        # A parent of it was restored, and it stays there.
+        return IN_TRASH
     return _ENDS_WAIT.get(line.kind)
 
 
