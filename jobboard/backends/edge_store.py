@@ -16,7 +16,9 @@ class EdgeStore(abc.ABC):
     ``JobStore.post`` makes the edges of ``NewJob.parents``. The end of a parent leaves, in its own atomic step, a
     *mark* that says how it ended: (parent, outcome, name, result, due). :meth:`resolve` works off marks that are due,
     in bounded parts; so does every claim, wait and tidy that finds one. A mark goes once no edge of its parent says
-    anything else. An edge lives until its child is forgotten, or its parent turns out to be NEVER.
+    anything else. The mark of a restore says OPEN: only the edges of children say so that
+    :func:`~jobboard.backends.edges.may_wait`, and those that nobody has claimed wait again. An edge lives until its
+    child is forgotten, or its parent turns out to be NEVER.
 
     A *graph* is a parent that is no job: its mark, made by the first post of a part, says GONE and is due
     ``GRAPH_TTL`` seconds after the last part, unless :meth:`seal` makes it DONE. A child whose graph is GONE is
