@@ -5,6 +5,8 @@ An audit names what is damaged, and a repair mends it.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from harnesses.etcd_harness import EtcdHarness
 from harnesses.etcd_requests import Requests
@@ -38,7 +40,7 @@ server = a_server(EtcdServer)
 harness = a_harness(EtcdHarness)
 board = a_board()
 
-BLOCKED, UNCLAIMED = JobState.BLOCKED, JobState.UNCLAIMED
+BLOCKED, CLAIMED, UNCLAIMED = JobState.BLOCKED, JobState.CLAIMED, JobState.UNCLAIMED
 #: What nobody can read, and what a later version may write.
 BAD = [b"", b"garbage", pack(["postponed", "resize", None, False, 1.0, b""])]
 
@@ -144,9 +146,11 @@ def test_a_mark_that_cannot_be_read_is_no_work_for_others(
 def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: JobBoard) -> None:
     keys, edges = etcd_of(board).keys, client_of(board).backend.edges
     parents = [board.post("resize") for _ in range(3)]
-    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    child, free, ran = (board.post("report", after=parents, if_failed=way) for way in ("wait", "run", "run"))
     for parent in parents:
         board.trash(parent, by="ada")
+    # For ever: a claim that ends has a timer.
+    board.claim(ran, "ann", math.inf)
     assert edges.counts([child.uuid]) == [EdgeCounts(failed=3)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Resolver, "after", lambda *_: None)
@@ -156,10 +160,11 @@ def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: J
     write(board, delete_range(keys.timers, after(keys.timers)))
     assert {finding.uuid for finding in board.audit()} == {parent.uuid for parent in parents}
     mended(board)
-    # One that went on without its parents waits for none of them.
-    assert edges.counts([child.uuid, ran.uuid]) == [EdgeCounts(open=3), EdgeCounts(failed=3)]
+    # One that was claimed without its parents waits for none of them.
+    counts = [EdgeCounts(open=3), EdgeCounts(open=3), EdgeCounts(failed=3)]
+    assert edges.counts([child.uuid, free.uuid, ran.uuid]) == counts
     end(board, *parents)
-    assert states_of(board, child, ran) == [UNCLAIMED] * 2
+    assert states_of(board, child, free, ran) == [UNCLAIMED, UNCLAIMED, CLAIMED]
     assert board.audit() == []
 
 

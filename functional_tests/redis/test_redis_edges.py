@@ -76,10 +76,11 @@ def test_damaged_edges_are_found_and_mended(board: JobBoard, hand: Hand, damage:
 
 def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: JobBoard, hand: Hand) -> None:
     parents = [board.post("resize") for _ in range(3)]
-    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    child, free, ran = (board.post("report", after=parents, if_failed=way) for way in ("wait", "run", "run"))
     records = [hand("HGET", "jobs", parent.uuid) for parent in parents]
     for parent in parents:
         board.trash(parent, by="ada")
+    board.claim(ran, "ann")
     # So a jobboard would bring them back that knows nothing of children.
     for parent, record in zip(parents[:2], records[:2], strict=True):
         hand("HSET", "jobs", parent.uuid, record)
@@ -90,12 +91,13 @@ def test_a_parent_that_came_back_without_a_word_is_named_and_waited_for(board: J
     }
     assert board.audit() == []
     counts = backend_of(board).edges.counts
-    # One that went on without its parents waits for none of them.
-    assert counts([child.uuid, ran.uuid]) == [EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    # One that was claimed without its parents waits for none of them.
+    expected = [EdgeCounts(open=2, failed=1), EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    assert counts([child.uuid, free.uuid, ran.uuid]) == expected
     end(board, *parents[:2])
     board.restore(parents[2].uuid)
     end(board, parents[2])
-    assert states_of(board, child, ran) == [JobState.UNCLAIMED] * 2
+    assert states_of(board, child, free, ran) == [JobState.UNCLAIMED, JobState.UNCLAIMED, JobState.CLAIMED]
 
 
 @pytest.mark.parametrize(

@@ -62,22 +62,25 @@ def test_a_job_whose_parents_have_ended_unseen(board: JobBoard) -> None:
 
 def test_a_parent_that_came_back_without_a_word(board: JobBoard) -> None:
     parents = [board.post("resize") for _ in range(3)]
-    child, ran = board.post("report", after=parents), board.post("report", after=parents, if_failed="run")
+    child, free, ran = (board.post("report", after=parents, if_failed=way) for way in ("wait", "run", "run"))
     for parent in parents:
         board.trash(parent, by="ada")
+    board.claim(ran, "ann")
     # So a jobboard would bring them back that knows nothing of children.
     live = "(SELECT * FROM (SELECT state FROM jobboard_jobs WHERE uuid = :child) AS other)"
     for parent in parents[:2]:
-        run(board, f"UPDATE jobboard_jobs SET state = {live} WHERE uuid = :uuid", uuid=parent.uuid, child=ran.uuid)
+        run(board, f"UPDATE jobboard_jobs SET state = {live} WHERE uuid = :uuid", uuid=parent.uuid, child=free.uuid)
     found = {(child.uuid, f"it waits for job {back.uuid} in the trash, which is not there") for back in parents[:2]}
     assert set(problems_of(board)) == set(problems_of(board, repair=True)) == found
     assert board.audit() == []
     edges = backend_of(board).edges
-    assert edges.counts([child.uuid, ran.uuid]) == [EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    # One that was claimed without its parents waits for none of them.
+    counts = [EdgeCounts(open=2, failed=1), EdgeCounts(open=2, failed=1), EdgeCounts(failed=3)]
+    assert edges.counts([child.uuid, free.uuid, ran.uuid]) == counts
     end(board, *parents[:2])
     board.restore(parents[2].uuid)
     end(board, parents[2])
-    assert [job.state for job in (child, ran)] == [JobState.UNCLAIMED] * 2
+    assert [job.state for job in (child, free, ran)] == [JobState.UNCLAIMED, JobState.UNCLAIMED, JobState.CLAIMED]
     assert board.audit() == []
 
 
