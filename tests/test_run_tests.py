@@ -80,8 +80,8 @@ def test_the_ledger_forgets_a_retry_after_ten_runs(tmp_path: Path, monkeypatch: 
 
 
 def test_temporary_files_are_gone_afterwards(tmp_path: Path) -> None:
-    test = "import tempfile\nfrom pathlib import Path\n\ndef test_where():\n    Path('where').write_text(tempfile.mkdtemp())\n"
-    (tmp_path / "test_it.py").write_text(test)
+    made = "Path('where').write_text(tempfile.mkdtemp())"
+    (tmp_path / "test_it.py").write_text(f"import tempfile\nfrom pathlib import Path\n\ndef test_it():\n    {made}\n")
     environment = {**os.environ, "TMPDIR": str(tmp_path), "JOBBOARD_RETRIED_TESTS": str(tmp_path / "ledger.json")}
     subprocess.run([sys.executable, str(RUN_TESTS), "-n", "0", "test_it.py"], cwd=tmp_path, env=environment, check=True)
     where = Path((tmp_path / "where").read_text())
