@@ -75,7 +75,7 @@ from jobboard.testing.contract.waiting import WaitingCases
 CONTRACT_CASES = 1448
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
-WHOLE_BOARD_CASES = 45
+WHOLE_BOARD_CASES = 46
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 171

@@ -9,7 +9,7 @@ from jobboard.backends.rows import TrashOutcome
 from jobboard.board import JobBoard, client_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job
-from jobboard.testing.contract.case import LONG, claim_one, drain, uuids_of
+from jobboard.testing.contract.case import LONG, claim_one, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
     CLAIMED,
@@ -156,6 +156,7 @@ class RestoredParentCases(EdgeCase):
         assert uuids_of(drain(other)) == [child.uuid]
 
     @of_edges
+    @needs(sharded=False)
     def test_it_leaves_its_lane_until_its_parent_has_ended(self, board: JobBoard) -> None:
         board.limits.set(lane="tenant:42", running=1)
         parent = board.post("resize")
