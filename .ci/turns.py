@@ -35,6 +35,11 @@ def is_whole(suite: str) -> bool:
     return "all" in taken(suite, ["all", "a part", "again a part"], 1)
 
 
+def one_run_of_three(suite: str) -> pytest.MarkDecorator:
+    """Return a mark for what takes long and seldom fails."""
+    return pytest.mark.skipif(not is_whole(suite), reason="another run's turn")
+
+
 def skip_what_others_take(items: Iterable[pytest.Item], store_of: Callable[[str], str]) -> None:
     """Skip the tests of those stores that another run takes."""
     suites = defaultdict[Path, list[tuple[pytest.Item, str]]](list)

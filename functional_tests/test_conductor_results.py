@@ -12,6 +12,8 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import Conductor, Handlers, Job, JobFailed, JobState, Posting, backend
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.in_turn(2)
+
 MIB = 2**20
 
 

@@ -16,6 +16,8 @@ from servers.durable_stores import Store, running
 from jobboard import JobBoard, JobState, Posting, fetch
 from jobboard.testing import all_posted, eventually
 
+pytestmark = pytest.mark.in_turn(1)
+
 Start = Callable[..., subprocess.Popen[str]]
 KILLS, JOBS = 3, 18
 

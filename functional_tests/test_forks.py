@@ -15,6 +15,8 @@ from servers.durable_stores import STORES, running
 
 from jobboard import JobBoard, fetch
 
+pytestmark = pytest.mark.in_turn(2)
+
 _FORKS = 20
 #: Seconds after which a child that is stuck ends.
 _PATIENCE = 20

@@ -19,6 +19,8 @@ from servers.durable_stores import STORES, Store
 from jobboard import JobBoard, JobState, Posting, fetch
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.in_turn(1)
+
 Start = Callable[..., subprocess.Popen[str]]
 PARENTS = int(os.environ.get("JOBBOARD_PARENTS", "200"))
 CREW, KILLS = 2, 3

@@ -11,6 +11,7 @@ from jobboard.backends.sql import exchanges, lanes, limits
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 #: What a look at a lane of one slot asks, and what an exchange does; and how much of it may be read.
 _OF_A_LANE: dict[str, tuple[Statement, int]] = {

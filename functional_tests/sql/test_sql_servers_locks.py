@@ -24,6 +24,7 @@ from jobboard.operate.why import why
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 LONG = 600.0
 _FROZEN_CLIENT = Path(__file__).parent.parent / "harnesses" / "frozen_client.py"

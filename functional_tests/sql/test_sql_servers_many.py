@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import closing
 from typing import Any
 
+import pytest
 from harnesses.sql_site import Site
 
 from jobboard import JobBoard, Posting
@@ -18,6 +19,7 @@ from jobboard.testing import eventually
 from jobboard.testing.contract.processes import Rival
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 LONG = 600.0
 

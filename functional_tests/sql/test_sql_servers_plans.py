@@ -29,6 +29,7 @@ from jobboard.backends.sql.schema import CLAIMED, DELAYED, PLACES_OF_A_RANK, STA
 from jobboard.backends.sql.statement import Statement
 
 pytest_plugins = ("harnesses.sql_fixtures",)
+pytestmark = pytest.mark.in_turn(1)
 
 #: What finds one job, a few or a page; what only one kind of server runs has its name before it.
 STATEMENTS: dict[str, Statement] = {

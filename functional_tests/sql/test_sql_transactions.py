@@ -25,6 +25,7 @@ from jobboard.errors import NotSupported, TransactionUndone
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_places",)
+pytestmark = pytest.mark.in_turn(1)
 
 LONG = 600.0
 
