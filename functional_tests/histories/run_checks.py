@@ -11,7 +11,7 @@ from .history import Event, History, grants, of_kind
 from .records import Fault, Op
 
 #: For how many seconds a process may be slow, on a machine that is busy elsewhere.
-_SLOW = 1.0
+_SLOW = 2.0
 #: Seconds after a fault in which what it caused may still be told.
 _AFTERMATH = 6.0
 
