@@ -11,7 +11,9 @@ from .history import Event, History, grants, of_kind
 from .records import Fault, Op
 
 #: For how many seconds a process may be slow, on a machine that is busy elsewhere.
-_SLOW = 2.0
+_SLOW = 1.0
+#: For how many seconds more a handler may run until it sees that its claim is over: it is told, and then it looks.
+_UNTOLD = 2.0
 #: Seconds after a fault in which what it caused may still be told.
 _AFTERMATH = 6.0
 
@@ -33,7 +35,7 @@ def a_handler_is_told_of_a_lost_claim(history: History) -> Iterator[Violation]:
                 continue
             until = _known_to_hold_until(run, events, run.end)
             paused = sum(fault.overlap(until, run.end) for fault in history.faults if fault.whom == run.op.process)
-            if run.end > until + max(paused, run.op.answer["slow"]) + _SLOW:
+            if run.end > until + max(paused, run.op.answer["slow"]) + _UNTOLD:
                 text = f"it ran on for {run.end - until:.3f} s"
                 yield violation("a handler is told that its claim is over", uuid, run, text=text)
 
