@@ -31,20 +31,25 @@ def test_luck(number):
 """
 
 
-def run_tests(folder: Path, name: str, passes_at: int, number: int = 1) -> tuple[int, bool, int, int]:
-    """Return the status, whether there was a warning, and how often the unlucky test and its neighbour ran."""
-    (folder / name).write_text(TESTS.replace("NUMBER", str(number)).replace("PASSES_AT", str(passes_at)))
-    command = [sys.executable, str(RUN_TESTS), "-n", "0", name]
-    # Without the plugins that it does not need it takes a fraction of the time.
+def run_file(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a file. Without the plugins that it does not need it takes a fraction of the time."""
     environment = {
         **os.environ,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "-p xdist",
         "JOBBOARD_RETRIED_TESTS": str(folder / "ledger.json"),
+        **environment,
     }
-    done = subprocess.run(
+    command = [sys.executable, str(RUN_TESTS), "-n", "0", name]
+    return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
+
+
+def run_tests(folder: Path, name: str, passes_at: int, number: int = 1) -> tuple[int, bool, int, int]:
+    """Return the status, whether there was a warning, and how often the unlucky test and its neighbour ran."""
+    (folder / name).write_text(TESTS.replace("NUMBER", str(number)).replace("PASSES_AT", str(passes_at)))
+    done = run_file(folder, name)
     ran = (len((folder / test).read_text()) for test in ("luck 0", "neighbour"))
     return done.returncode, "WARNING" in done.stdout, *ran
 
@@ -82,8 +87,7 @@ def test_the_ledger_forgets_a_retry_after_ten_runs(tmp_path: Path, monkeypatch: 
 def test_temporary_files_are_gone_afterwards(tmp_path: Path) -> None:
     made = "Path('where').write_text(tempfile.mkdtemp())"
     (tmp_path / "test_it.py").write_text(f"import tempfile\nfrom pathlib import Path\n\ndef test_it():\n    {made}\n")
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "JOBBOARD_RETRIED_TESTS": str(tmp_path / "ledger.json")}
-    subprocess.run([sys.executable, str(RUN_TESTS), "-n", "0", "test_it.py"], cwd=tmp_path, env=environment, check=True)
+    assert run_file(tmp_path, "test_it.py", TMPDIR=str(tmp_path)).returncode == 0
     where = Path((tmp_path / "where").read_text())
     # On a disk they are where they were to be.
     assert where.parent == tmp_path or not where.parent.exists()

@@ -42,6 +42,11 @@ carry_out = function(soon)
       and (is_live(job) or job.state == 'TRASHED')
   end
 
+  -- Whether a parent that is open holds a job back.
+  local function may_wait(job)
+    return job.has_parents or can_wait_again(job)
+  end
+
   local function wait_again(job)
     job.has_parents = true
     if job.state == 'BLOCKED' or job.state == 'UNCLAIMED' then
@@ -51,7 +56,7 @@ carry_out = function(soon)
   end
 
   local function unsettle(job)
-    if (job.has_parents or can_wait_again(job)) and not is_unsettled[job.uuid] and not newer[job.uuid] then
+    if may_wait(job) and not is_unsettled[job.uuid] and not newer[job.uuid] then
       is_unsettled[job.uuid], children_left = true, children_left - 1
       table.insert(relatives.unsettled, job)
     end
@@ -67,7 +72,7 @@ carry_out = function(soon)
   -- Let one child know how a parent, or its graph, stands; one that is forgotten has no edges.
   local function tell_child(child, parent, ending)
     local job = jobs[child]
-    if not job or ending[1] == 'OPEN' and not job.has_parents and not can_wait_again(job) then
+    if not job or ending[1] == 'OPEN' and not may_wait(job) then
       return
     end
     if ending[1] == 'NEVER' then
