@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from servers.etcd_servers import EtcdServer
 from jobboard import Job, JobBoard, JobState, Posting, Rate
 from jobboard.backends.etcd import EtcdBackend, lanes
 from jobboard.backends.etcd.keys import LanePart
+from jobboard.backends.etcd.lanes import Lanes
 from jobboard.backends.etcd.txn import Op, Txn, delete, get, put, scan_prefix
 from jobboard.backends.sweep import sweep
 from jobboard.board import client_of
@@ -181,6 +183,28 @@ def test_a_claim_beside_an_exchange_keeps_its_job(limited: JobBoard, harness: Ha
     between(lambda: other.claim(jobs[1], "alice", LONG))
     (better,) = post(limited, 1, priority="high")
     assert states_of(limited, *jobs, better) == [BLOCKED, CLAIMED, UNCLAIMED]
+
+
+def test_an_exchange_leaves_a_job_its_place_that_is_admitted_meanwhile(
+    limited: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exchange knows of it as BLOCKED, since it has read that before it reads the lane."""
+    other = harness.board(limited.name)
+    jobs = [*post(limited, 2), *post(limited, 1, name="rotate"), *post(limited, 2)]
+    (claimed,) = other.claim_next("alice", expiry=LONG)
+    pending, exchange = [partial(other.consume, claimed, "alice")], Lanes.exchange
+
+    def after_an_end(*arguments: Any) -> Any:
+        if pending:
+            pending.pop()()
+        return exchange(*arguments)
+
+    monkeypatch.setattr(Lanes, "exchange", after_an_end)
+    limited.claim_next("bob", ["rotate"], expiry=LONG)
+    assert states_of(limited, *jobs[:2]) == [COMPLETE, UNCLAIMED]
+    assert limited.audit() == []
+    assert uuids_of(limited.claim_next("bob", ["rotate"], expiry=LONG)) in ([], [jobs[2].uuid])
+    assert states_of(limited, *jobs[2:]) == [CLAIMED, BLOCKED, BLOCKED]
 
 
 def test_a_batch_of_postings_is_one_step(limited: JobBoard) -> None:

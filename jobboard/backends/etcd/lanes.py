@@ -84,7 +84,8 @@ class LaneStep:
     """A limited lane as it was read, and as a step leaves it.
 
     ``last`` are the last claimable jobs, the last one first, and ``blocked`` the first that wait, both as far as their
-    keys tell. ``before`` is what the guard held, ``guard`` what it holds when the step has happened.
+    keys tell; ``places`` are their keys. ``before`` is what the guard held, ``guard`` what it holds when the step has
+    happened.
     """
 
     lane: str
@@ -94,7 +95,7 @@ class LaneStep:
     counts: dict[LanePart, int]
     last: list[StoredJob]
     blocked: list[StoredJob]
-    places: dict[str, KeyValue]
+    places: dict[bytes, KeyValue]
     members: dict[str, Member] = field(default_factory=dict)
     moved: list[Member] = field(default_factory=list)
     guard: Guard = field(default_factory=Guard)
@@ -233,7 +234,7 @@ class Lanes:
             LanePart.BLOCKED: blocked.total,
         }
         last, waiting = self._members(claimable, is_reversed=True), self._members(blocked, is_reversed=False)
-        places = {row.uuid: kv for row, kv in (*last, *waiting)}
+        places = {kv.key: kv for _, kv in (*last, *waiting)}
         revision = 0 if guard.first is None else guard.first.modified
         before = guard_of(guard.first)
         return LaneStep(
@@ -267,7 +268,7 @@ class Lanes:
             jobs = self._reader.read_at([row.order for _, row in unread]) if unread else []
             again = set[str]()
             for (step, row), job in zip(unread, jobs, strict=True):
-                if job is None or not _is_as_listed(job, row, step.lane):
+                if job is None or not _is_as_listed(job, row, step):
                     self._leave_out(step, row, job)
                     again.add(step.lane)
                 elif step.lane not in again and (room := room - size_of_row(job.row)) < 0:
@@ -285,12 +286,16 @@ class Lanes:
             step.guard = step.before._replace(look_at=now)
 
     def _leave_out(self, step: LaneStep, row: StoredJob, job: VersionedJob | None) -> None:
-        """Plan without a job that can't be moved; delete its place if no job, or another one, has it."""
-        if row in step.blocked:
-            step.counts[LanePart.BLOCKED] -= 1
+        """Plan without a job that can't be moved; delete its place if no job, or another one, has it.
+
+        Those that an exchange asks for were read before the lane, and may have another place by now, or none.
+        """
+        part = _part_in(step, row)
+        place = step.places.get(self._keys.in_lane(step.lane, part, row.order))
+        if place is not None and part is LanePart.BLOCKED:
+            step.counts[part] -= 1
         step.last = [one for one in step.last if one is not row]
         step.blocked = [one for one in step.blocked if one is not row]
-        place = step.places.get(row.uuid)
         if place is not None and (job is None or job.row.newer is None):
             self._drop(place)
 
@@ -356,14 +361,19 @@ def _moved(moves: LanePlan[StoredJob]) -> list[StoredJob]:
     return [*moves.withdraw, *moves.admit]
 
 
-def _is_as_listed(job: VersionedJob, row: StoredJob, lane: str) -> bool:
-    """Whether a job can be moved as the key in its lane says."""
+def _part_in(step: LaneStep, row: StoredJob) -> LanePart:
+    """Return where a step has a job that it may move."""
+    return LanePart.BLOCKED if any(one is row for one in step.blocked) else LanePart.CLAIMABLE
+
+
+def _is_as_listed(job: VersionedJob, row: StoredJob, step: LaneStep) -> bool:
+    """Whether a job can be moved as the step supposes."""
     found = job.row
     return (
         found.newer is None
-        and found.joined_lane == lane
+        and found.joined_lane == step.lane
         and found.uuid == row.uuid
-        and (found.state is BLOCKED or (found.state is UNCLAIMED and found.claim is None))
+        and part_of(found) is _part_in(step, row)
     )
 
 
