@@ -278,6 +278,25 @@ def test_a_claim_reads_no_more_of_a_long_line(server: EtcdServer, harness: EtcdH
     assert cost() <= 1.2 * short
 
 
+def test_a_claim_of_fifty_names_reads_no_more_if_each_has_many_jobs(server: EtcdServer, harness: EtcdHarness) -> None:
+    board = harness.board()
+    names = [f"n{number}" for number in range(50)]
+
+    def cost() -> float:
+        before = sent_by(server)
+        [job] = board.claim_next("alice", names, expiry=LONG)
+        board.consume(job, "alice")
+        return sent_by(server) - before
+
+    board.post_many([Posting(name) for name in names])
+    board.post_many([Posting(names[0]) for _ in range(2)])
+    cost()
+    few = cost()
+    for name in names:
+        board.post_many([Posting(name) for _ in range(20)])
+    assert cost() <= 1.2 * few
+
+
 def test_what_is_due_is_found_without_reading_what_is_not(server: EtcdServer, harness: EtcdHarness) -> None:
     board = harness.board()
 

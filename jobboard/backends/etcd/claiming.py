@@ -153,7 +153,7 @@ class Claiming:
         missed: set[bytes] = set()
         while len(claimed) < limit:
             wanted = min(limit - len(claimed), _MAX_CLAIMS)
-            candidates = self._queue.candidates(names, max(wanted, _ALTERNATIVES))
+            candidates = self._queue.candidates(names, max(wanted, self._alternatives))
             if not candidates.jobs:
                 return candidates.grant
             rows = self._claim(candidates, request, wanted)
