@@ -71,7 +71,7 @@ class LaneDetail:
 
 @dataclass(frozen=True, slots=True)
 class NameShare:
-    """How many jobs of a limited name a shard may run, how many run there, and some of these.
+    """How many jobs of a limited name a shard may run, how many run there (None: it does not say), and some of these.
 
     ``moves``: shards take turns with what they may run; otherwise it is divided among them for good.
     """
@@ -79,5 +79,5 @@ class NameShare:
     shard: int
     moves: bool
     running: int
-    claimed: int
+    claimed: int | None
     holders: list[JobRow]

@@ -12,6 +12,7 @@ from jobboard.events import EventKind
 from jobboard.job import row_of
 from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.durations import duration
+from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import able_of, why_unclaimed, with_free_slot
 from jobboard.operate.why_limited import name_is_full, why_blocked, why_on_its_shard
@@ -44,10 +45,13 @@ class Reason:
 def why(board: JobBoard, job: Job) -> list[Reason]:
     """Return the reasons why a job is not running, or what it does instead; never empty.
 
-    Kinds: ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``, ``cancel_asked``,
-    ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``, ``parent_failed``, ``parents``,
-    ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``, ``no_conductor``,
-    ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``, ``next``, ``start_by``.
+    While a shard of the board is away, the first one names it, and says what is unknown therefore.
+
+    Kinds: ``shard_away``, ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``,
+    ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``, ``parent_failed``,
+    ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``,
+    ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``,
+    ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -55,41 +59,49 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     if record.state is JobState.TRASHED:
         reason = record.reason or "no reason was given"
         return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: jobboard restore {job.uuid}")]
-    return _why_claimed(board, job) if record.state is JobState.CLAIMED else _why_waiting(board, job)
+    known = PartlyKnown()
+    find = _why_claimed if record.state is JobState.CLAIMED else _why_waiting
+    reasons = find(board, job, known)
+    return [Reason("shard_away", str(known)), *reasons] if known.unknown else reasons
 
 
-def _why_waiting(board: JobBoard, job: Job) -> list[Reason]:
+def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     record, row = job.record, row_of(job)
-    entities = board.entities()
-    able = able_of(entities, job.name)
-    reasons = _why_paused(board, job)
-    may_need_a_slot = record.state is JobState.UNCLAIMED or wait_of(row) is Wait.LANE
-    if may_need_a_slot and (elsewhere := why_on_its_shard(board, row)) is not None:
-        reasons.append(Reason("name_slots", elsewhere))
+    entities = known.look(board.entities, "which conductors are registered there") or []
+    able, are_known = able_of(entities, job.name), not known.unknown
+    reasons = _why_paused(board, job, known)
+    if record.state is JobState.UNCLAIMED or wait_of(row) is Wait.LANE:
+        elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
+        reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
     if record.state is JobState.DELAYED and record.run_at is not None:
         text = f"It is delayed until {_when(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
         reasons.append(Reason("delayed", text))
-    reasons += [Reason(kind, text) for kind, text in why_waiting(board, row)]
+    waiting = known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
+    reasons += [Reason(kind, text) for kind, text in waiting]
     if wait_of(row) is Wait.LANE and job.lane is not None:
         names = {name for entity in entities if entity.alive and not is_quiet(entity) for name in names_of(entity)}
-        reasons += [Reason(kind, text) for kind, text in why_blocked(board, job.lane, names)]
+        lane = job.lane
+        blocked = known.look(lambda: list(why_blocked(board, lane, names)), f"what limits the lane {lane}") or []
+        reasons += [Reason(kind, text) for kind, text in blocked]
     now = client_of(board).call(client_of(board).backend.now)
-    reasons += [Reason(kind, text) for kind, text in why_unclaimed(entities, job, now)]
+    if able or are_known:
+        reasons += [Reason(kind, text) for kind, text in why_unclaimed(entities, job, now)]
     if record.state is JobState.UNCLAIMED:
-        reasons += _why_behind(board, job, able)
+        reasons += known.look(lambda: _why_behind(board, job, able), "which jobs there come before it") or []
     reasons += _why_failed(job)
-    if all(reason.kind == "failed_before" for reason in reasons):
+    if not known.unknown and all(reason.kind == "failed_before" for reason in reasons):
         reasons.append(Reason("next", f"Nothing holds it back: it is the next for {with_free_slot(able, now)}."))
     return [*reasons, *(Reason(kind, text) for kind, text in why_in_time(row.ties, row.token))]
 
 
-def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
+def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     record = job.record
     until = f"until {_when(record.expires_at)}, unless renewed" if record.expires_at else "without an end"
     attempt = _attempt(job)
     since = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
     claimed = f"It is claimed by {record.owner}{f' since {_when(since)}' if since else ''}"
-    owner = next((entity for entity in board.entities() if entity.name == record.owner), None)
+    entities = known.look(board.entities, "which participants are registered there") or []
+    owner = next((entity for entity in entities if entity.name == record.owner), None)
     ask = (
         f" Ask its owner to stop with: jobboard cancel {job.uuid}"
         if owner and owner.alive and not record.cancel_asked
@@ -97,9 +109,9 @@ def _why_claimed(board: JobBoard, job: Job) -> list[Reason]:
     )
     reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).{ask}")]
     reasons += [Reason("unsent", _unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
-    if owner is None:
+    if owner is None and not known.unknown:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
-    elif not owner.alive:
+    elif owner is not None and not owner.alive:
         seen = f"was last seen at {_when(owner.last_seen)}" if owner.last_seen else "is gone"
         text = f"That owner {seen}; the job comes back when its claim ends, or now with: jobboard release {job.uuid}"
         reasons.append(Reason("owner_gone", text))
@@ -115,14 +127,17 @@ def _unsent(end: UnsentEnd) -> str:
     )
 
 
-def _why_paused(board: JobBoard, job: Job) -> list[Reason]:
-    said, reasons = paused_sentences(board.pauses()), []
+def _why_paused(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
+    # Each shard knows all of them.
+    with known.reads:
+        said, reasons = paused_sentences(board.pauses()), []
     if None in said:
         reasons.append(Reason("board_paused", f"{said[None]} Go on with: jobboard resume"))
     if job.name in said:
         text = f"{said[job.name]} Go on with: jobboard resume {shlex.quote(job.name)}"
         reasons.append(Reason("name_paused", text))
-    if (full := name_is_full(board, job.name)) is not None:
+    full = known.look(lambda: name_is_full(board, job.name), "how many jobs of its name run there")
+    if full is not None:
         reasons.append(Reason("name_full", full))
     return reasons
 

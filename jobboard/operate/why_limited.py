@@ -57,13 +57,17 @@ def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
     left, is_whole = limit.running - sum(share.running for share in shares), len(shares) < MAX_HOLDERS
     if left > 0:
         texts.append(f"Free: {left}." if own.moves and is_whole else f"Other shards have {left}.")
-    is_free = own.moves and ((is_whole and left > 0) or any(each.claimed < each.running for each in shares))
+    is_free = own.moves and (
+        (is_whole and left > 0) or any(each.claimed is not None and each.claimed < each.running for each in shares)
+    )
     holders = [holder for share in shares for holder in share.holders]
     have = f"It is on shard {own.shard}, which has {own.running} of {limit.running} slots of its name."
     return " ".join([have, *texts, _when_free(own, is_free, holders)])
 
 
 def _share(board: JobBoard, share: NameShare, now: float) -> str:
+    if share.claimed is None:
+        return f"Shard {share.shard} has {share.running}, and does not answer; it keeps that until it is back."
     texts = [_holder(board, row, now, ()) for row in share.holders]
     texts += [f"and {share.claimed - len(texts)} more"] if share.claimed > len(texts) > 0 else []
     runs = f": {', '.join(texts)}" if texts else ", and runs no such job" if not share.claimed else ""

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+import jobboard
 from helpers.embedded import GARBAGE
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities
@@ -78,3 +79,23 @@ class SqliteShardsHarness(ShardsHarness):
             [[before]] = connection.execute("SELECT value FROM jobboard_meta WHERE name = 'version'").fetchall()
             connection.execute("UPDATE jobboard_meta SET value = ? WHERE name = 'version'", (number,))
         return str(before)
+
+
+class Folders:
+    """A board of three files, each in a folder that can be taken away."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in "abc":
+            (folder / name).mkdir()
+        uris = [f"sqlite:///{folder}/{name}/{name}.db" for name in "abc"]
+        self.uri = "shards://?" + "&".join(f"uri={quote(uri, safe='')}" for uri in uris)
+
+    def fetch(self) -> JobBoard:
+        return jobboard.fetch("jobs", self.uri, patience=0.1)
+
+    def take_away(self, name: str = "c") -> None:
+        (self._folder / name).rename(self._folder / "away")
+
+    def bring_back(self, name: str = "c") -> None:
+        (self._folder / "away").rename(self._folder / name)

@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
+from helpers.sharded import Folders
 
 import jobboard
 from jobboard import BoardUnavailable, Conductor, Every, Handlers, JobBoard, Schedule, Scheduler
@@ -22,35 +22,15 @@ from jobboard.operate.status import status
 from jobboard.testing import eventually
 
 
-class Files:
-    """A board of three files, each in a folder that can be taken away."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        for name in "abc":
-            (folder / name).mkdir()
-        uris = [f"sqlite:///{folder}/{name}/{name}.db" for name in "abc"]
-        self.uri = "shards://?" + "&".join(f"uri={quote(uri, safe='')}" for uri in uris)
-
-    def fetch(self) -> JobBoard:
-        return jobboard.fetch("jobs", self.uri, patience=0.1)
-
-    def take_away(self, name: str = "c") -> None:
-        (self._folder / name).rename(self._folder / "away")
-
-    def bring_back(self, name: str = "c") -> None:
-        (self._folder / "away").rename(self._folder / name)
-
-
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     monkeypatch.setattr(health, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(health, "MAX_PAUSE", 0.1)
-    return Files(tmp_path)
+    return Folders(tmp_path)
 
 
 @pytest.fixture
-def posted(files: Files) -> set[str]:
+def posted(files: Folders) -> set[str]:
     with files.fetch() as board:
         found = {board.post("resize").uuid for _ in range(60)}
     files.take_away()
@@ -58,13 +38,13 @@ def posted(files: Files) -> set[str]:
 
 
 @pytest.fixture
-def board(files: Files, posted: set[str]) -> Iterator[JobBoard]:
+def board(files: Folders, posted: set[str]) -> Iterator[JobBoard]:
     with files.fetch() as board:
         yield board
 
 
 def test_it_works_on_the_others_and_takes_the_shard_in(
-    files: Files, posted: set[str], board: JobBoard, caplog: pytest.LogCaptureFixture
+    files: Folders, posted: set[str], board: JobBoard, caplog: pytest.LogCaptureFixture
 ) -> None:
     (warning,) = caplog.get_records("setup")
     assert (warning.levelno, "shard 2: " in warning.message) == (logging.WARNING, True)
@@ -87,7 +67,7 @@ def test_it_works_on_the_others_and_takes_the_shard_in(
 
 
 def test_the_shards_are_listed_also_while_one_is_away(
-    files: Files, posted: set[str], capsys: pytest.CaptureFixture[str]
+    files: Folders, posted: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--board", files.uri, "--name", "jobs", "shards", "--json"]
     assert jobboard_command(arguments) == 2
@@ -107,7 +87,7 @@ def test_a_board_of_one_store_has_no_shards(tmp_path: Path, capsys: pytest.Captu
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_its_events_are_told_from_its_return_on(files: Files, board: JobBoard) -> None:
+def test_its_events_are_told_from_its_return_on(files: Folders, board: JobBoard) -> None:
     told: list[JobEvent] = []
     board.subscribe(told.append, {EventKind.POSTED})
     files.bring_back()
@@ -118,14 +98,14 @@ def test_its_events_are_told_from_its_return_on(files: Files, board: JobBoard) -
 
 
 @pytest.fixture
-def scheduled(files: Files) -> None:
+def scheduled(files: Folders) -> None:
     with files.fetch() as board:
         for number in range(9):
             board.schedules.add(Schedule(f"s{number}", Every(seconds=1), "tick", details={"number": number}))
 
 
 @pytest.mark.usefixtures("scheduled")
-def test_schedules_of_the_others_fire(files: Files) -> None:
+def test_schedules_of_the_others_fire(files: Folders) -> None:
     assert rendezvous(f"schedule\0{PAUSE_ID}", 3) == 2
     files.take_away("a")
     handlers, fired = Handlers(), set[int]()
@@ -138,7 +118,7 @@ def test_schedules_of_the_others_fire(files: Files) -> None:
 
 
 @pytest.mark.usefixtures("scheduled")
-def test_nothing_fires_while_nobody_knows_whether_schedulers_are_paused(files: Files) -> None:
+def test_nothing_fires_while_nobody_knows_whether_schedulers_are_paused(files: Folders) -> None:
     with files.fetch() as board:
         board.schedules.pause_all()
     files.take_away("c")
@@ -147,7 +127,7 @@ def test_nothing_fires_while_nobody_knows_whether_schedulers_are_paused(files: F
         assert board.claim_next("alice") == []
 
 
-def test_a_new_board_needs_all_of_them(files: Files) -> None:
+def test_a_new_board_needs_all_of_them(files: Folders) -> None:
     files.take_away()
     with pytest.raises(BoardUnavailable, match="shard 2: "):
         files.fetch().connect()
@@ -156,7 +136,7 @@ def test_a_new_board_needs_all_of_them(files: Files) -> None:
         assert board.job_count == 0
 
 
-def test_another_store_in_its_place_is_not_taken_in(files: Files, board: JobBoard, tmp_path: Path) -> None:
+def test_another_store_in_its_place_is_not_taken_in(files: Folders, board: JobBoard, tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     with jobboard.backend("jobs", f"sqlite:///{tmp_path}/c/c.db") as stranger:
         stranger.post("resize")

@@ -127,9 +127,12 @@ class ShardsBackend(Backend):
             return None
 
     def boards(self, timeout: float) -> list[str] | None:
-        names: set[str] = set()
-        for shard in self._listed:
-            found = shard.boards(timeout)
+        names = set[str]()
+        for at, shard in enumerate(self._listed):
+            try:
+                found = shard.boards(timeout)
+            except BoardUnavailable as error:
+                raise named({at: error}) from error
             if found is None:
                 return None
             names.update(found)
@@ -261,9 +264,7 @@ class ShardsBackend(Backend):
     def persistence(self) -> Persistence:
         """Return the least of what the shards say; each may differ, since each has its own settings."""
         told = self.fleet.everywhere(lambda shard: shard.persistence())
-        number, least = min(
-            zip(self.fleet.present, told, strict=True), key=lambda each: _LEAST_KEPT.index(each[1].kept)
-        )
+        number, least = min(told.items(), key=lambda each: _LEAST_KEPT.index(each[1].kept))
         return replace(least, text=f"shard {number}: {least.text}") if least.text else least
 
     def shards(self) -> list[Shard]:
@@ -288,8 +289,8 @@ class ShardsBackend(Backend):
         return Reshaping(self.board, self.fleet, tell)
 
     def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
-        parts = zip(self.fleet.present, self.fleet.everywhere(ask), strict=True)
-        return [f"shard {number}: {sentence}" for number, sentences in parts for sentence in sentences]
+        parts = self.fleet.everywhere(ask)
+        return [f"shard {number}: {sentence}" for number, sentences in parts.items() for sentence in sentences]
 
     def within(self, connection: Any) -> Backend:
         """Refuse it: nobody could tell when such a transaction ends, and whether its shard is there still.

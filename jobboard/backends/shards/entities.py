@@ -55,7 +55,7 @@ class Entities(EntityStore):
 
     def all(self) -> list[EntityRow]:
         latest: dict[tuple[str, str], EntityRow] = {}
-        for rows in self._fleet.everywhere(lambda shard: shard.entities.all()):
+        for rows in self._fleet.everywhere(lambda shard: shard.entities.all()).values():
             for row in rows:
                 known = latest.get((row.kind, row.name))
                 if known is None or known.expires_in < row.expires_in:

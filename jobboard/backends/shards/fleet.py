@@ -7,10 +7,12 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
+from jobboard.backends.partial import partial_reads
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.absence import Absence
@@ -32,6 +34,9 @@ DOUBTFUL_TIMEOUT = 2.0
 
 #: No job has it; somebody asks whether the store answers.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
+
+#: What a shard raises that answers.
+_ANSWERS = (RequestRefused, TransactionUndone)
 
 _ABSENT = (None, Verdict.LOST, CancelOutcome.MISSING, TrashOutcome.MISSING)
 
@@ -136,11 +141,17 @@ class Fleet:
         """Send a request to one shard; a failure says which one it is."""
         try:
             return self._ask(number, send)
-        except (RequestRefused, TransactionUndone):
-            # It answers.
+        except _ANSWERS:
             raise
         except BoardUnavailable as error:
             raise named({number: error}) from error
+
+    def ask_needed(self, number: int, send: Callable[[Backend], T]) -> T:
+        """Send a read to one shard, in whose place no other one can answer; a failure says what to do."""
+        try:
+            return self.ask(number, send)
+        except BoardUnavailable as error:
+            raise _needed(error) from error
 
     def _ask(self, number: int, send: Callable[[Backend], T]) -> T:
         """Send a request to one shard. One that did not answer the last time gets less time to."""
@@ -149,11 +160,11 @@ class Fleet:
                 if number in self.absence:
                     self.absence.end(number)
                 answer = send(self.shards[number])
-        except (RequestRefused, TransactionUndone):
-            # It answers.
-            raise
-        except BoardUnavailable:
-            self.health.failed(number)
+        except BoardUnavailable as error:
+            if not isinstance(error, _ANSWERS):
+                self.health.failed(number)
+            if (reads := partial_reads()) is not None:
+                reads.leave_out(number, str(error))
             raise
         self.health.answered(number)
         return answer
@@ -176,13 +187,19 @@ class Fleet:
         if failures and not answered:
             raise failures[0]
 
-    def everywhere(self, send: Callable[[Backend], T], *, changes: bool = False) -> list[T]:
-        """Return the answers of all shards.
+    def everywhere(self, send: Callable[[Backend], T], *, changes: bool = False) -> dict[int, T]:
+        """Return the answers of all shards by their numbers; within ``PartialReads`` those of the ones that answer.
 
         :param changes: whether the request may have changed something on those that answered.
+        :raises BoardUnavailable: one does not answer; within ``PartialReads``, none does.
         """
-        numbers = self.present
-        return self.split(numbers, [None] * len(numbers), lambda shard, _: [send(shard)], changes=changes)
+        reads = None if changes else partial_reads()
+        numbers = self.present if reads is None else reads.among(self.present) or self.present
+        answers, failures = self._ask_each(dict.fromkeys(numbers, send))
+        if failures and (reads is None or not answers):
+            failure = _failure_of(failures, changed=changes and bool(answers))
+            raise failure if changes else _needed(failure) from failure.__cause__
+        return answers
 
     def split(
         self,
@@ -199,18 +216,28 @@ class Fleet:
         groups: dict[int, list[int]] = {}
         for at, number in enumerate(numbers):
             groups.setdefault(number, []).append(at)
+        found, failures = self._ask_each(
+            {number: partial(_send_some, send, [items[at] for at in group]) for number, group in groups.items()}
+        )
+        if failures:
+            raise _failure_of(failures, changed=changes and bool(found))
+        answers = {
+            at: answer for number, group in groups.items() for at, answer in zip(group, found[number], strict=True)
+        }
+        return [answers[at] for at in range(len(items))]
+
+    def _ask_each(
+        self, requests: Mapping[int, Callable[[Backend], T]]
+    ) -> tuple[dict[int, T], dict[int, BoardUnavailable]]:
+        """Send each shard its request, also if others fail; return the answers, and the failures."""
         answers: dict[int, T] = {}
         failures: dict[int, BoardUnavailable] = {}
-        for number, group in groups.items():
+        for number, send in requests.items():
             try:
-                found = self._ask(number, lambda shard, group=group: send(shard, [items[at] for at in group]))  # type: ignore[misc]
+                answers[number] = self._ask(number, send)
             except BoardUnavailable as error:
                 failures[number] = error
-                continue
-            answers.update(zip(group, found, strict=True))
-        if failures:
-            raise _failure_of(failures, changed=changes and len(failures) < len(groups))
-        return [answers[at] for at in range(len(items))]
+        return answers, failures
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         """Return jobs; what is not at home is looked for on all other shards, in one request to each."""
@@ -277,6 +304,17 @@ def named(failures: Mapping[int, BoardUnavailable]) -> BoardUnavailable:
     return own
 
 
+def _needed(failure: BoardUnavailable) -> BoardUnavailable:
+    """Return the failure of a read that no other shard can answer, which says what to do."""
+    own = copy.copy(failure)
+    own.args = (f"{failure}; no other shard can answer this, see: jobboard shards",)
+    return own
+
+
+def _send_some(send: Callable[[Backend, list[Item]], Sequence[T]], items: list[Item], shard: Backend) -> Sequence[T]:
+    return send(shard, items)
+
+
 def _failure_of(failures: Mapping[int, BoardUnavailable], changed: bool) -> BoardUnavailable:
     """Return the error of a request that has failed on some shards."""
     lost = {number: error for number, error in failures.items() if isinstance(error, ReplyLost)}
@@ -284,9 +322,9 @@ def _failure_of(failures: Mapping[int, BoardUnavailable], changed: bool) -> Boar
     failure.__cause__ = next(iter((lost or failures).values()))
     if lost or not changed:
         return failure
-    partial = ReplyLost(f"a part of this took effect, and a part did not: {failure}")
-    partial.is_partial, partial.__cause__ = True, failure
-    return partial
+    reply = ReplyLost(f"a part of this took effect, and a part did not: {failure}")
+    reply.is_partial, reply.__cause__ = True, failure
+    return reply
 
 
 def chain_pages(
@@ -304,7 +342,7 @@ def chain_pages(
             number += 1
             continue
         most, place = size - len(found), inner
-        rows, inner = fleet.ask(each, lambda shard, most=most, place=place: read(shard, place, most))  # type: ignore[misc]
+        rows, inner = fleet.ask_needed(each, lambda shard, most=most, place=place: read(shard, place, most))  # type: ignore[misc]
         found += rows
         if inner is not None:
             break

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from jobboard.backends.partial import PartialReads
+
 #: For how many seconds a shard that failed is left alone: the first time, and at most.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
 
@@ -58,6 +60,14 @@ class Health:
     def sound(self, some: Sequence[int]) -> Sequence[int]:
         """Return those of some shards that answered the last time; all of them if none did."""
         return [number for number in some if number not in self._down] or some if self._down else some
+
+    def without_down(self) -> PartialReads:
+        """Return what lets reads go without those that are down, and without those that don't answer."""
+        reads, able = PartialReads(), set(self.able())
+        for number in range(self.count):
+            if number not in able:
+                reads.leave_out(number, "it did not answer lately")
+        return reads
 
     def able(self) -> list[int]:
         """Return the shards to ask, in their order; all of them if each is down."""

@@ -120,7 +120,8 @@ class Limits(LimitStore):
         return LanePage(*chain_pages(self._fleet, cursor, size, part))
 
     def longest(self, count: int) -> list[LaneRow]:
-        rows = [row for part in self._fleet.everywhere(lambda shard: shard.limits.longest(count)) for row in part]
+        parts = self._fleet.everywhere(lambda shard: shard.limits.longest(count))
+        rows = [row for part in parts.values() for row in part]
         return sorted(rows, key=lambda row: (-row.blocked, row.lane))[:count]
 
     def lane(self, lane: str, count: int) -> LaneDetail:

@@ -23,11 +23,11 @@ class Maintenance(roles.Maintenance):
         self._fleet.everywhere(lambda shard: shard.maintenance.resume(name), changes=True)
 
     def paused(self) -> frozenset[str | None]:
-        return frozenset().union(*self._fleet.everywhere(lambda shard: shard.maintenance.paused()))
+        return frozenset().union(*self._fleet.everywhere(lambda shard: shard.maintenance.paused()).values())
 
     def pauses(self) -> list[Pause]:
         found: dict[str | None, Pause] = {}
-        for pauses in self._fleet.everywhere(lambda shard: shard.maintenance.pauses()):
+        for pauses in self._fleet.everywhere(lambda shard: shard.maintenance.pauses()).values():
             for pause in pauses:
                 found.setdefault(pause.name, pause)
         return list(found.values())
@@ -36,17 +36,18 @@ class Maintenance(roles.Maintenance):
         sweep(self._limits, self._limits.all())
         self._limits.settle()
         most = max(1, limit // len(self._fleet.present))
-        counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True)
+        counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True).values()
         # There is more to tidy if one shard has more, whatever the others had.
         return limit if max(counts) >= most else sum(counts)
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         parts = self._fleet.everywhere(lambda shard: shard.maintenance.audit(repair), changes=repair)
-        return [*self._limits.audit(repair), *(finding for part in parts for finding in part)]
+        return [*self._limits.audit(repair), *(finding for part in parts.values() for finding in part)]
 
     def holders(self) -> list[Holder]:
-        return [holder for part in self._fleet.everywhere(lambda shard: shard.maintenance.holders()) for holder in part]
+        parts = self._fleet.everywhere(lambda shard: shard.maintenance.holders())
+        return [holder for part in parts.values() for holder in part]
 
     def server_version(self) -> str:
-        versions = dict.fromkeys(self._fleet.everywhere(lambda shard: shard.maintenance.server_version()))
+        versions = dict.fromkeys(self._fleet.everywhere(lambda shard: shard.maintenance.server_version()).values())
         return f"{len(self._fleet.present)} shards on {', '.join(versions)}"

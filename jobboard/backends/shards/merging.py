@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgpack
 
 from jobboard.backends.base import Backend
+from jobboard.backends.partial import partial_reads
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.errors import BoardUnavailable
 
@@ -57,23 +58,20 @@ def merged_page(
     size: int,
     read: Read[Row],
     place_of: Callable[[Row], Place],
-    *,
-    of_those_that_answer: bool = False,
 ) -> tuple[list[Row], bytes | None]:
     """Return the next rows, and where the next page begins; None is the end.
 
     A shard's page that was not returned whole is read again, without what comes before the last row that was returned.
-    So it does no harm if some of that is gone meanwhile. One page costs each shard a request, or two.
+    So it does no harm if some of that is gone meanwhile. One page costs each shard a request, or two. Within
+    ``PartialReads`` a shard that does not answer is left out, also of the pages that follow, unless none does.
 
     :param cursor: packed, since consoles carry it from page to page as a text.
     :param place_of: says where a row stands; pages of shards come in this order.
-    :param of_those_that_answer: whether to leave out a shard that does not, unless none does.
     :raises TypeError: that is no cursor of this board.
     """
-    last, parts = (None, _first_parts(fleet, of_those_that_answer)) if cursor is None else _unpack(fleet, cursor)
+    last, parts = (None, _first_parts(fleet)) if cursor is None else _unpack(fleet, cursor)
     found: list[Row] = []
-    failures: list[BoardUnavailable] = []
-    most_failures = sum(not part.is_over for part in parts)
+    failures, most_failures = 0, sum(not part.is_over for part in parts)
     # Each turn reads a page, or takes a row.
     for _ in range(size + 2 * fleet.count):
         if len(found) == size:
@@ -87,10 +85,10 @@ def merged_page(
             found.append(row)
             continue
         try:
-            rows, following = fleet.ask(short.number, lambda shard, part=short: read(shard, part.cursor, size))  # type: ignore[misc]
-        except BoardUnavailable as error:
-            failures.append(error)
-            if not of_those_that_answer or len(failures) == most_failures:
+            rows, following = fleet.ask_needed(short.number, lambda shard, part=short: read(shard, part.cursor, size))  # type: ignore[misc]
+        except BoardUnavailable:
+            failures += 1
+            if partial_reads() is None or failures == most_failures:
                 raise
             short.is_over = True
             continue
@@ -98,8 +96,9 @@ def merged_page(
     return found, None if all(part.is_over for part in parts) else _pack(last, parts)
 
 
-def _first_parts(fleet: Fleet, of_those_that_answer: bool) -> list[_Part[Any]]:
-    able = fleet.health.able() if of_those_that_answer else fleet.present
+def _first_parts(fleet: Fleet) -> list[_Part[Any]]:
+    reads = partial_reads()
+    able = fleet.present if reads is None else reads.among(fleet.present) or fleet.present
     return [_Part(number, None, number not in able) for number in range(fleet.count)]
 
 

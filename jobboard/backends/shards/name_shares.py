@@ -8,6 +8,7 @@ from jobboard.backends.rows import JobRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.ledger import Ledger
 from jobboard.backends.shards.shares import Shares
+from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 #: How many pages of a shard's jobs are read to name some that run.
@@ -40,14 +41,20 @@ class NameShares:
         slots = None if entry is None else entry.slots
         taken = {number: each.count for number, each in sorted((slots or {}).items())}
         # What leaves once its jobs end is still there.
-        counts = [(own, max(row.limit.running, taken.pop(own, 0)), claimed)]
+        counts: list[tuple[int, int, int | None]] = [(own, max(row.limit.running, taken.pop(own, 0)), claimed)]
         others = list(taken.items())[: count - 1]
-        counts += [(number, running, self._claimed(number, name)) for number, running in others]
+        counts += [(number, running, self._claimed_if_there(number, name)) for number, running in others]
         some = max(1, count // len(counts))
         return [
             NameShare(number, slots is not None, running, runs, self._holders(number, name, some) if runs else [])
             for number, running, runs in counts
         ]
+
+    def _claimed_if_there(self, number: int, name: str) -> int | None:
+        try:
+            return self._claimed(number, name)
+        except BoardUnavailable:
+            return None
 
     def _claimed(self, number: int, name: str) -> int:
         numbers = self._fleet.ask(number, lambda shard: shard.jobs.stats()).names.get(name)

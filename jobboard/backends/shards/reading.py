@@ -45,27 +45,24 @@ class Reading:
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         """Return a page of those shards that answer, as claims do."""
-        return self._page(
-            cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most), of_those_that_answer=True
-        )
+        with self._fleet.health.without_down():
+            return self._page(cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most))
 
-    def _page(
-        self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page], **options: bool
-    ) -> Page:
+    def _page(self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page]) -> Page:
         def read_part(shard: Backend, inner: Any, most: int) -> tuple[list[JobRow], Any]:
             page = read(shard, inner, most)
             return page.rows, page.cursor
 
-        return Page(*merged_page(self._fleet, cursor, size, read_part, claim_order, **options))
+        return Page(*merged_page(self._fleet, cursor, size, read_part, claim_order))
 
     def stats(self) -> BoardStats:
-        return sum_of(self._fleet.everywhere(lambda shard: shard.jobs.stats()))
+        return sum_of(self._fleet.everywhere(lambda shard: shard.jobs.stats()).values())
 
     def count(self) -> int:
-        return sum(self._fleet.everywhere(lambda shard: shard.jobs.count()))
+        return sum(self._fleet.everywhere(lambda shard: shard.jobs.count()).values())
 
 
-def sum_of(parts: Sequence[BoardStats]) -> BoardStats:
+def sum_of(parts: Collection[BoardStats]) -> BoardStats:
     """Return the numbers of a board from those of its shards."""
     names: dict[str, NameStats] = {}
     for part in parts:

@@ -37,7 +37,7 @@ class Shares:
         self._fleet = fleet
 
     def all(self, number: int) -> list[LimitRow]:
-        return self._fleet.ask(number, lambda shard: shard.limits.all())
+        return self._fleet.ask_needed(number, lambda shard: shard.limits.all())
 
     def get(self, number: int, key: tuple[str, str]) -> LimitRow | None:
         """Return what a shard has of a limit."""
