@@ -183,3 +183,16 @@ def test_an_end_in_the_users_transaction_admits_the_next_job_once_that_is_commit
         with client.cursor() as cursor:
             cursor.execute("COMMIT")
     assert states_of(board, second) == [_UNCLAIMED]
+
+
+def test_who_has_locked_limits_of_names_does_not_wait_for_further_ones(site: Site, board: JobBoard) -> None:
+    names = ("resize", "rotate", "crop")
+    for name in names:
+        board.limits.set(name=name, running=1)
+    resize, rotate, crop = ([board.post(name) for _ in range(4)] for name in names)
+    with site.server.client() as client, client.cursor() as cursor:
+        cursor.execute("SELECT id FROM jobboard_boards WHERE name = %s", (board.name,))
+        [number] = cursor.fetchone()
+    with _locked(site, "SELECT name FROM jobboard_pauses WHERE name = 'rotate' AND board = %s", number):
+        assert uuids_of(board.claim_next("alice", limit=3)) == uuids_of([resize[0], crop[0]])
+    assert uuids_of(board.claim_next("alice", limit=3)) == uuids_of([rotate[0]])

@@ -174,3 +174,33 @@ def test_a_claim_of_others_takes_as_many_steps_beside_many_blocked_jobs(
     # A claim that finds too few looks for exchanges, in a bounded number of lanes.
     assert steps_of(backend, lambda: claim_next(backend, names=frozenset({"tied", "b"}))) < 20_000
     assert steps_of(backend, lambda: post_tied(backend, 1, "t:0")) < 3_000
+
+
+def statements_of(backend: SqliteBackend, work: Callable[[], object]) -> int:
+    """Count the statements by which a request writes, with its BEGIN and COMMIT."""
+    connection, statements = backend.database._writer.get(), list[str]()
+    connection.set_trace_callback(statements.append)
+    work()
+    connection.set_trace_callback(None)
+    return len(statements)
+
+
+def test_a_claim_that_meets_full_names_takes_few_statements_more(backend: SqliteBackend) -> None:
+    def cost(names: frozenset[str] | None, most: int, *expected: str) -> int:
+        claimed: list[JobRow] = []
+        statements = statements_of(backend, lambda: claimed.extend(claim_next(backend, names=names, limit=most)))
+        assert [job.name for job in claimed] == list(expected)
+        return statements
+
+    names = ("resize", "rotate", "crop")
+    for name in names:
+        set_limit(backend, Limit(name=name, running=2))
+        backend.jobs.post([posting(name=name) for _ in range(9)])
+    for some in (None, frozenset(names)):
+        usual = cost(some, 1, "resize")
+        # What has no room, further ones by their first jobs, the limits of those, and what they have room for.
+        assert cost(some, 3, "resize", "rotate", "rotate") <= usual + 9
+        assert cost(some, 3, "crop", "crop") <= usual + 9
+        assert cost(some, 3) <= usual + 9
+        held = backend.jobs.page({_CLAIMED}, None, None, 9).rows
+        backend.jobs.consume([consumption(job) for job in held])

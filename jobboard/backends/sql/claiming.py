@@ -16,7 +16,14 @@ from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.exchanges import Exchanges
 from jobboard.backends.sql.expiry import expire_and_promote, expire_and_promote_due, status_of
 from jobboard.backends.sql.journal_lines import journal_line
-from jobboard.backends.sql.name_limits import barred, lock_rooms, within_rooms
+from jobboard.backends.sql.name_limits import (
+    barred,
+    full_names,
+    lock_further_rooms,
+    lock_rooms,
+    rooms_of,
+    within_rooms,
+)
 from jobboard.backends.sql.rows import Row, job_of, position_of
 from jobboard.backends.sql.tokens import least_token, next_token
 from jobboard.backends.sql.transaction import Transaction
@@ -120,7 +127,7 @@ def _barred_for(transaction: Transaction, name: str) -> frozenset[str | None]:
     """Return what bars a claim of a name, whose limit is locked from now on."""
     known = barred(transaction, [name])
     rooms = lock_rooms(transaction, known.limits) if known.limits else {}
-    return known.paused | {name for name, room in rooms.items() if room <= 0}
+    return known.paused | full_names(rooms)
 
 
 def claimable_names(
@@ -157,9 +164,11 @@ def _claimable_heads(transaction: Transaction, names: frozenset[str] | None, lim
     kept = within_rooms(best, rooms)
     if len(kept) == len(best):
         return kept
-    # Others go before those that are too many. Limits are locked in one order, and so no further ones now.
-    closed = known.paused | (known.limits.keys() - limited) | {name for name, room in rooms.items() if room <= 0}
-    return within_rooms(_best(transaction, names, closed, limit, rooms), rooms)
+    # Others go before those that are too many. How many claims those have is seen now, and certain once it is locked.
+    rooms = rooms_of(transaction, {name: known.limits[name] for name in known.limits.keys() - limited}) | rooms
+    best = _best(transaction, names, known.paused | full_names(rooms), limit, rooms)
+    further = rooms.keys() & {name for *_, name in best} - limited
+    return within_rooms(best, rooms | lock_further_rooms(transaction, further) if further else rooms)
 
 
 def _best(

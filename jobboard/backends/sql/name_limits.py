@@ -21,13 +21,13 @@ from jobboard.backends.sql.statement import Statement, in_list, p
 from jobboard.backends.sql.transaction import Transaction
 
 _these_names = in_list(pauses.c.name, "names")
-#: In one order, so that two transactions that lock several rows don't wait for each other.
-LOCK_LIMITS = Statement(
-    select(pauses.c.name, pauses.c.running)
-    .where(pauses.c.board == p("board"), _these_names)
-    .order_by(pauses.c.name)
-    .with_for_update()
+_limits = (
+    select(pauses.c.name, pauses.c.running).where(pauses.c.board == p("board"), _these_names).order_by(pauses.c.name)
 )
+#: In one order, so that two transactions that lock several rows don't wait for each other.
+LOCK_LIMITS = Statement(_limits.with_for_update())
+#: Those that nobody else has locked: who has some of them waits for no further ones.
+LOCK_FREE_LIMITS = Statement(_limits.with_for_update(skip_locked=True))
 _number_of_names = select(jobs.c.name, func.count()).where(in_list(jobs.c.name, "names")).group_by(jobs.c.name)
 CLAIMS_OF_NAMES = Statement(
     by_index(_number_of_names.where(mine, jobs.c.state == CLAIMED), "jobboard_ready_by_name"),
@@ -60,15 +60,28 @@ def barred(transaction: Transaction, names: Iterable[str] | None = None) -> Barr
 
 def unclaimable_names(transaction: Transaction, known: Barred) -> frozenset[str | None]:
     """Return the names from which nothing can be claimed now, as far as others have committed their claims."""
-    rooms = _rooms(transaction, known.limits)
-    return known.paused | {name for name, room in rooms.items() if room <= 0}
+    return known.paused | full_names(rooms_of(transaction, known.limits))
+
+
+def full_names(rooms: Mapping[str, int]) -> set[str]:
+    """Return the names that may have no further claim."""
+    return {name for name, room in rooms.items() if room <= 0}
 
 
 def lock_rooms(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
     """Lock the limits of those of these names that have one; return how many claims more each may have."""
+    return _locked_rooms(transaction, LOCK_LIMITS, names)
+
+
+def lock_further_rooms(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
+    """Do so in a transaction that has locked limits already; those that somebody else has locked have no room."""
+    return dict.fromkeys(names, 0) | _locked_rooms(transaction, LOCK_FREE_LIMITS, names)
+
+
+def _locked_rooms(transaction: Transaction, lock: Statement, names: Iterable[str]) -> dict[str, int]:
     listed = transaction.list_of(sorted(names))
-    locked = {name: running for name, running in transaction.rows(LOCK_LIMITS, names=listed) if running is not None}
-    return _rooms(transaction, locked)
+    locked = {name: running for name, running in transaction.rows(lock, names=listed) if running is not None}
+    return rooms_of(transaction, locked)
 
 
 def within_rooms(heads: Iterable[Row], rooms: Mapping[str, int]) -> list[Row]:
@@ -83,7 +96,8 @@ def are_any_limited(transaction: Transaction, names: Iterable[str]) -> bool:
     return bool(barred(transaction, names).limits)
 
 
-def _rooms(transaction: Transaction, limits: Mapping[str, int]) -> dict[str, int]:
+def rooms_of(transaction: Transaction, limits: Mapping[str, int]) -> dict[str, int]:
+    """Return how many claims more names with these limits may have, as far as others have committed theirs."""
     if not limits:
         return {}
     claims: dict[str, int] = dict(transaction.rows(CLAIMS_OF_NAMES, names=transaction.list_of(limits)))

@@ -63,6 +63,23 @@ class NameLimitCases(LaneCase):
         assert [len(claim_all(board, limit=4)) for _ in range(3)] == [4, 1, 0]
 
     @of_lanes
+    @needs(sharded=False)
+    @pytest.mark.parametrize("names", [None, ["resize", "rotate", "crop", "mail"]])
+    def test_a_batch_takes_of_each_name_what_its_limit_has_room_for(
+        self, board: JobBoard, names: list[str] | None
+    ) -> None:
+        """Also of names that stand behind a full one."""
+        for name, running in (("resize", 1), ("rotate", 2), ("crop", 1)):
+            limit_name(board, running, name)
+        resize, rotate, crop = ([board.post(name) for _ in range(5)] for name in ("resize", "rotate", "crop"))
+        assert claim_all(board, limit=3, names=names) == [resize[0], *rotate[:2]]
+        assert claim_all(board, limit=3, names=names) == [crop[0]]
+        mail = board.post("mail")
+        for job in (rotate[0], crop[0]):
+            board.consume(job, "alice")
+        assert claim_all(board, limit=3, names=names) == [rotate[2], crop[1], mail]
+
+    @of_lanes
     @pytest.mark.parametrize(("end", "requests"), _ENDS.values(), ids=_ENDS.keys())
     def test_each_end_of_a_claim_makes_room_for_one(
         self, board: JobBoard, lossy: LossyBackend, end: End, requests: list[str]
