@@ -9,11 +9,12 @@ from jobboard.backends.base import Backend
 from jobboard.backends.rows import JobRow, ScheduleRow
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.ledger import read_from
+from jobboard.backends.shards.pages import pages_of
 from jobboard.backends.shards.posting import postings_after
 from jobboard.backends.shards.table import HIDDEN
 from jobboard.states import LIVE, JobState
 
-_PAGE, _MAX_PAGES = 1000, 1_000_000
+_PAGE = 1000
 _HERE = frozenset({*LIVE, JobState.TRASHED})
 
 
@@ -65,10 +66,5 @@ def leftovers(shard: Backend) -> list[str]:
 
 
 def _all(read: Callable[[Any], Any]) -> Iterator[Any]:
-    cursor = None
-    for _ in range(_MAX_PAGES):
-        page = read(cursor)
+    for page in pages_of(read):
         yield from page.rows
-        cursor = page.cursor
-        if cursor is None:
-            return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from jobboard.backends.base import Backend
 from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.rows import JobRow
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.ledger import Ledger
+from jobboard.backends.shards.pages import pages_of
 from jobboard.backends.shards.shares import Shares
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
@@ -65,11 +68,6 @@ class NameShares:
 
 
 def _claimed_on(shard: Backend, name: str, count: int) -> list[JobRow]:
-    found, cursor = list[JobRow](), None
-    for _ in range(_MAX_PAGES):
-        page = shard.jobs.page(_CLAIMED, frozenset({name}), cursor, count)
-        found += page.rows
-        cursor = page.cursor
-        if cursor is None or len(found) >= count:
-            break
-    return found[:count]
+    pages = pages_of(lambda cursor: shard.jobs.page(_CLAIMED, frozenset({name}), cursor, count))
+    rows = (row for page in islice(pages, _MAX_PAGES) for row in page.rows)
+    return list(islice(rows, count))

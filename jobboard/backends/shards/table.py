@@ -223,3 +223,4 @@ def parts(shard: Backend, book: str) -> Iterator[BookPart | None]:
         cursor = None if part is None else part.cursor
         if cursor is None:
             return
+    raise BoardUnavailable(f"logbook {book} has more than {_MAX_PARTS:,} parts, or its cursors lead in a circle")

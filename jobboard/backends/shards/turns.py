@@ -15,11 +15,13 @@ import math
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from itertools import islice
 
 from jobboard.backends.base import Backend
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import Homes
 from jobboard.backends.shards.ledger import Ledger
+from jobboard.backends.shards.pages import pages_of
 from jobboard.backends.shards.shares import Shares, share_of
 from jobboard.backends.shards.slots import Demand, NameLimit, Slots, Stage, turn, with_slots
 from jobboard.errors import BoardUnavailable
@@ -37,11 +39,14 @@ _LOOKS_AT_A_TURN = 8
 #: How many shards a turn asks whether jobs wait, of many: so each is asked within 16 seconds. And at least.
 _PART_OF_SHARDS, _MIN_ASKED = 16, 4
 
-#: How often a shard is told of its share again because others change it meanwhile; how many pages of jobs are read.
-_MAX_TRIES, _MAX_PAGES = 20, 10_000
+#: How often a shard is told of its share again because others change it meanwhile.
+_MAX_TRIES = 20
 
 #: Up to so many waiting jobs of a shard are counted.
 _MAX_COUNTED = 16
+
+#: How many pages of jobs are read to find one that waits for its lane, and how many jobs each has.
+_MAX_PAGES, _PAGE = 100, 100
 
 _UNCLAIMED, _BLOCKED, _RUNNING = (
     frozenset({state}) for state in (JobState.UNCLAIMED, JobState.BLOCKED, JobState.CLAIMED)
@@ -194,10 +199,11 @@ class Turns:
 
     def _waiting(self, number: int, name: str, most: int) -> int:
         """Return how many jobs wait for a slot there, or give way to others in their lanes; at most so many."""
-        return self._count(number, _UNCLAIMED, name, most) or self._count(number, _BLOCKED, name, 1)
+        count = self._count(number, _UNCLAIMED, name, most)
+        return count or self._fleet.ask(number, lambda shard: _is_any_in_a_lane(shard, name))
 
     def _count(self, number: int, states: Collection[JobState], name: str, most: int) -> int:
-        """Return how many jobs of a name a shard has, without those that wait for their parents; at most so many."""
+        """Return how many jobs of a name a shard has; at most so many."""
         return self._fleet.ask(number, lambda shard: _count_on(shard, states, name, most))
 
 
@@ -216,13 +222,18 @@ def _having(entry: NameLimit | None, *stages: Stage) -> list[tuple[int, Slots]]:
 
 
 def _count_on(shard: Backend, states: Collection[JobState], name: str, most: int) -> int:
-    cursor, count = None, 0
-    for _ in range(_MAX_PAGES):
-        # A page without any may not be the last.
-        page = shard.jobs.page(states, frozenset({name}), cursor, most)
-        count += sum(row.state is not JobState.BLOCKED or row.joined_lane is not None for row in page.rows)
-        cursor = page.cursor
-        if cursor is None or count >= most:
-            return min(count, most)
-    # Nobody knows.
-    return most
+    # A page without any may not be the last.
+    pages = pages_of(lambda cursor: shard.jobs.page(states, frozenset({name}), cursor, most))
+    return sum(1 for _ in islice((row for page in pages for row in page.rows), most))
+
+
+def _is_any_in_a_lane(shard: Backend, name: str) -> bool:
+    """Whether a job waits for its lane, and not for its parents; yes also if nobody knows, behind 10,000 of those."""
+    pages = pages_of(lambda cursor: shard.jobs.page(_BLOCKED, frozenset({name}), cursor, _PAGE))
+    for page in islice(pages, _MAX_PAGES):
+        if any(row.joined_lane is not None for row in page.rows):
+            return True
+        if page.cursor is None:
+            return False
+    # A slot that nobody needs there goes on with a later turn.
+    return True
