@@ -30,7 +30,7 @@ from jobboard.backends.rows import (
     verdict_of,
 )
 from jobboard.backends.transition import Transition
-from jobboard.events import EventKind, HistoryEntry
+from jobboard.events import FREQUENT, EventKind, HistoryEntry
 from jobboard.states import JobState
 
 UUID, MOST, EXPIRY, NOW = "u", 2, 10.0, 1000.0
@@ -143,6 +143,8 @@ def check(world: World, row: JobRow, change: Transition[Any], who: str, sent: Se
     held_before = not world.is_purged and lifecycle.holds(before, Fence(UUID, who, sent.token))
     if not change.told:
         assert row == before, "a refused request changes nothing"
+    unwritten = [note.kind for note in change.told if note not in change.history]
+    assert {*unwritten} <= FREQUENT | {EventKind.PURGED}, "SQL leaves these kinds out when it reads a history"
     if sent.kind in ENDS:
         assert bool(change.told) is held_before, "an end changes a job under its claim, and only then (3)"
         assert (change.answer in (Verdict.DONE, Verdict.CANCEL_ASKED)) is held_before

@@ -1,4 +1,8 @@
-"""Writes jobs that the rules of a job's life have changed, each with its lines in the journal."""
+"""Writes jobs that the rules of a job's life have changed, each with its lines in the journal.
+
+All that is told is a line of its job: whoever reads a history leaves out what belongs to none, EXTENDED and
+CHECKPOINTED, by the kind (``journal_statements.UNRECORDED``). ``lane_looks`` writes jobs that move within lanes.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from jobboard.testing.contract.lane_case import (
     UNCLAIMED,
     LaneCase,
     claim_all,
+    kinds_told,
     limit,
     of_lanes,
     post_in,
@@ -255,6 +256,17 @@ class NameLimitCases(LaneCase):
         assert (job, states_of(board, holder, waiting)) == (waiting, [BLOCKED, CLAIMED])
         board.consume(job, "bob")
         assert states_of(board, holder) == [UNCLAIMED]
+
+    @of_lanes
+    def test_what_names_exchange_often_does_not_fill_the_history(self, board: JobBoard) -> None:
+        limit(board, 1)
+        jobs = {name: post_in(board, name=name) for name in ("resize", "rotate")}
+        for _ in range(3):
+            for name in ("rotate", "resize"):
+                board.abandon(claimed_in_turn(board, name), "bob")
+        runs = ["CLAIMED", "ABANDONED"] * 3
+        assert kinds_told(board, jobs["resize"]) == ["POSTED", "ADMITTED", *runs]
+        assert kinds_told(board, jobs["rotate"]) == ["POSTED", "BLOCKED", "ADMITTED", *runs]
 
     @of_lanes
     def test_each_lane_has_its_turn_of_an_exchange(self, board: JobBoard) -> None:
