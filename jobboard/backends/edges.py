@@ -8,7 +8,7 @@ from jobboard.backends import waiting
 from jobboard.backends.edge_rows import MAX_RESOLVED, MAX_RESOLVED_BYTES, is_graph
 from jobboard.backends.rows import IfFailed, JobRow
 from jobboard.backends.transition import Transition
-from jobboard.states import LIVE, JobState
+from jobboard.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def can_wait_again(row: JobRow) -> bool:
     """
     if row.ties is None or row.ties.if_failed is not IfFailed.RUN or row.ties.has_parents:
         return False
-    return row.token == 0 and (row.state in LIVE or row.state is JobState.TRASHED)
+    return row.token == 0 and row.state is not JobState.COMPLETE
 
 
 def may_wait(row: JobRow | None) -> bool:
@@ -57,7 +57,7 @@ def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
     """
     if ended.open is not None and can_wait_again(row):
         return waiting.wait_again(row, now)
-    if row.ties is None or not row.ties.has_parents or not (row.state in LIVE or row.state is JobState.TRASHED):
+    if row.ties is None or not row.ties.has_parents or row.state is JobState.COMPLETE:
         return None
     if ended.is_dropped:
         return waiting.drop(row, now)

@@ -124,7 +124,7 @@ def cancel(session: Session, /, job: str | None, by: str, note: str | None, **wh
     session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")
 
 
-_STATES = [state.value.lower() for state in JobState if state in {*LIVE, JobState.TRASHED}]
+_STATES = [state.value.lower() for state in JobState if state is not JobState.COMPLETE]
 
 
 @command(

@@ -39,7 +39,7 @@ carry_out = function(soon)
   -- Whether a job that a failed parent let go waits for that parent once it is back: nobody has ever claimed it.
   local function can_wait_again(job)
     return job.if_failed == 'run' and not job.has_parents and job.token == 0 and not newer[job.uuid]
-      and (is_live(job) or job.state == 'TRASHED')
+      and job.state ~= 'COMPLETE'
   end
 
   -- Whether a parent that is open holds a job back.
@@ -142,7 +142,7 @@ carry_out = function(soon)
       wait_again(job)
       return
     end
-    if not job.has_parents or not (live or job.state == 'TRASHED') then
+    if not job.has_parents or job.state == 'COMPLETE' then
       return
     end
     if is_dropped[uuid] then

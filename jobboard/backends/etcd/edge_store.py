@@ -44,7 +44,7 @@ from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import Verdict
 from jobboard.backends.transition import Resolve
-from jobboard.states import LIVE, JobState
+from jobboard.states import JobState
 
 
 class EdgeStore(edge_store.EdgeStore):
@@ -91,7 +91,7 @@ class EdgeStore(edge_store.EdgeStore):
     ) -> LinkOutcome | None:
         keys, row, now = self._keys, job.row.seen(), self._connection.now()
         existing = Existing(True, parents={parent.row.uuid: parent for parent in parents})
-        if not self._batches.flag([one for one in parents if one.row.state in (*LIVE, JobState.TRASHED)], existing):
+        if not self._batches.flag([one for one in parents if one.row.state is not JobState.COMPLETE], existing):
             return None
         added = ended_of(new)
         graph, open_, failed, gone = standing

@@ -12,10 +12,10 @@ from jobboard.backends.shards.ledger import read_from
 from jobboard.backends.shards.pages import pages_of
 from jobboard.backends.shards.posting import postings_after
 from jobboard.backends.shards.table import HIDDEN
-from jobboard.states import LIVE, JobState
+from jobboard.states import JobState
 
 _PAGE = 1000
-_HERE = frozenset({*LIVE, JobState.TRASHED})
+_HERE = frozenset(JobState) - {JobState.COMPLETE}
 
 
 def texts_on(shard: Backend) -> Iterator[str]:
