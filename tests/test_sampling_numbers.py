@@ -10,6 +10,7 @@ import pytest
 from helpers.memory_seam import fresh_name
 
 from jobboard import JobBoard, fetch
+from jobboard.conductor.outcome import Suspended
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling import Bucket, Figures, counting
 from jobboard.operate.sampling.buckets import Histogram, merged
@@ -56,6 +57,23 @@ def test_a_job_waits_from_its_admission_on() -> None:
     waited = counts.take()[0].wait.percentile(1.0)
     assert waited is not None
     assert waited < 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "failed"),
+    [
+        (Suspended(3600.0, None).reason, 0),
+        (Suspended(None, "approved").reason, 0),
+        ("runs again", 0),
+        ("its conductor stopped", 0),
+        ("OSError: no disk", 1),
+        (None, 1),
+    ],
+)
+def test_only_a_run_that_failed_is_a_failure(reason: str | None, failed: int) -> None:
+    counts = EventCounts()
+    counts.count(event(EventKind.ABANDONED, "u", 1.0, reason=reason))
+    assert counts.take()[0].failed == failed
 
 
 def test_an_operator_who_trashes_a_waiting_job_is_no_failure() -> None:

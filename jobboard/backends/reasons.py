@@ -13,6 +13,26 @@ GRAPH_DROPPED = "its graph was given up before it was complete"
 #: Why a job waits again that a failed parent had let go.
 PARENT_IS_BACK = "a parent of it was restored"
 
+#: Why conductors give a job back that has not failed: its handler asked for that, or they stop.
+RUNS_AGAIN, CONDUCTOR_STOPPED = "runs again", "its conductor stopped"
+
+_SLEEPS, _WAITS = "it sleeps for ", "it waits for the signal "
+
+
+def sleeps(seconds: float) -> str:
+    """Say why a handler that sleeps gives its job back."""
+    return f"{_SLEEPS}{seconds:g} s"
+
+
+def waits_for(signal: str) -> str:
+    """Say why a handler that waits for a signal does."""
+    return f"{_WAITS}{signal!r}"
+
+
+def has_not_failed(reason: str | None) -> bool:
+    """Whether a run that was abandoned for this reason goes on later; no other mark of that is in a history."""
+    return (reason or "").startswith((_SLEEPS, _WAITS, RUNS_AGAIN, CONDUCTOR_STOPPED))
+
 
 def parent_failed(parent: str) -> str:
     """Say why a job is cancelled with its parent."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jobboard.backends.reasons import RUNS_AGAIN
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of, suspend, trash_with
@@ -190,7 +191,7 @@ class Completer:
             case Failed():
                 return self._fail(execution, outcome)
             case RunLater(at, after):
-                self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason="runs again", counted=False)
+                self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason=RUNS_AGAIN, counted=False)
                 return "again"
             case Suspended(seconds, signal):
                 suspend(self._board, job, self._who, seconds or 0.0, signal, outcome.reason)

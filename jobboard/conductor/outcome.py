@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import Any
 
+from jobboard.backends.reasons import sleeps, waits_for
 from jobboard.codec import decode, encode
 from jobboard.converter import Converter
 from jobboard.errors import AlreadyPosted, InvalidPosting
@@ -106,9 +107,7 @@ class Suspended:
     @property
     def reason(self) -> str:
         """What the job's history says."""
-        return (
-            f"it sleeps for {self.seconds:g} s" if self.signal is None else f"it waits for the signal {self.signal!r}"
-        )
+        return sleeps(self.seconds or 0.0) if self.signal is None else waits_for(self.signal)
 
 
 @dataclass(frozen=True, slots=True)

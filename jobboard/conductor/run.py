@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jobboard.backends.reasons import used_up
+from jobboard.backends.reasons import CONDUCTOR_STOPPED, used_up
 from jobboard.backends.thread_end import call_in_thread
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
@@ -161,7 +161,7 @@ class ConductorRun:
         self._batches.stop()
         self._return_waiting()
 
-    def _return_waiting(self, reason: str = "its conductor stopped") -> None:
+    def _return_waiting(self, reason: str = CONDUCTOR_STOPPED) -> None:
         """Give back what was claimed ahead and has not begun."""
         for execution in self._slots.withdraw_all():
             self._end_all(execution, Returned(reason))
@@ -196,7 +196,7 @@ class ConductorRun:
         finished = self._slots.wait_until_free()
         until = time.monotonic() + self._stop_timeout - claiming
         for execution in self._renewer.held():
-            if self._give_up(execution, Returned("its conductor stopped")):
+            if self._give_up(execution, Returned(CONDUCTOR_STOPPED)):
                 finished = False
                 self._interrupt(execution)
         if finished:
@@ -289,7 +289,7 @@ class ConductorRun:
             self._end_without_run(execution, Failed(reason, final=True))
             return False
         if self._claimer.stopping:
-            self._end_without_run(execution, Returned("its conductor stopped"))
+            self._end_without_run(execution, Returned(CONDUCTOR_STOPPED))
             return False
         if (refusal := execution.refusal()) is not None:
             logger.warning(

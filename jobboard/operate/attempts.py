@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from jobboard.backends.reasons import has_not_failed, waits_for
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 
@@ -30,9 +31,6 @@ _ENDS_WAIT = {
     EventKind.RESTORED: IN_TRASH,
     EventKind.CLAIMED: QUEUED,
 }
-#: How conductors begin the reason of a run that ended without a failure, to go on later.
-_WAITS = "it waits for the signal "
-_UNFAILED = (_WAITS, "it sleeps for ", "runs again", "its conductor stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ def attempts_of(history: Iterable[HistoryEntry], state: JobState) -> list[Attemp
 def _waited_as(opened: HistoryEntry, line: HistoryEntry) -> str | None:
     """Return what the job did between two lines while it did not run; None if the second one did not end that."""
     if line.kind is EventKind.SIGNALLED:
-        return ASLEEP if (opened.reason or "") == f"{_WAITS}{line.reason!r}" else None
+        return ASLEEP if opened.reason == waits_for(line.reason or "") else None
     if line.kind is EventKind.DUE:
         return _delayed_as(opened)
     if line.kind is EventKind.BLOCKED and opened.kind is EventKind.TRASHED:
@@ -121,7 +119,7 @@ def _delayed_as(opened: HistoryEntry) -> str:
 
 
 def _is_unfailed(line: HistoryEntry) -> bool:
-    return line.kind is EventKind.ABANDONED and (line.reason or "").startswith(_UNFAILED)
+    return line.kind is EventKind.ABANDONED and has_not_failed(line.reason)
 
 
 def _add_present(last: Attempt, opened: HistoryEntry | None, state: JobState) -> None:

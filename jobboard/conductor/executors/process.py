@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobboard.backends.reasons import CONDUCTOR_STOPPED
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, go_on_until_done
 from jobboard.conductor.executors.guard import Guard
@@ -195,7 +196,7 @@ class ProcessExecutor(Executor):
             if slot.worker is not None and not slot.worker.usable:
                 slot.worker = self._new_worker(slot.worker)
             if slot.worker is None:
-                return Returned("its conductor stopped")
+                return Returned(CONDUCTOR_STOPPED)
             outcome = self._run_in(slot.worker, execution)
             if outcome is not None:
                 return outcome

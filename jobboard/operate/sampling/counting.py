@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from jobboard.backends.reasons import has_not_failed
 from jobboard.events import EventKind, JobEvent
 from jobboard.operate.sampling.buckets import Figures
 
@@ -34,8 +35,6 @@ _ENDS_ATTEMPT = frozenset({EventKind.CONSUMED, EventKind.ABANDONED, EventKind.EX
 _ENDS_JOB = frozenset({EventKind.CONSUMED, EventKind.TRASHED, EventKind.CANCELLED})
 #: What can't be claimed for now waits for no conductor.
 _ENDS_WAIT = _ENDS_JOB | {EventKind.BLOCKED}
-#: What conductors say of a handler that asked for it; nothing failed then.
-_RUNS_AGAIN = "runs again"
 KINDS = _BEGINS_TO_WAIT | _ENDS_ATTEMPT | _ENDS_WAIT | {EventKind.CLAIMED}
 
 
@@ -124,7 +123,7 @@ def _note(figures: Figures, event: JobEvent, wait: float | None, run: float | No
         figures.posted += 1
     elif event.kind is EventKind.CONSUMED:
         figures.finished += 1
-    elif event.kind in _ENDS_ATTEMPT and event.token is not None and event.reason != _RUNS_AGAIN:
+    elif event.kind in _ENDS_ATTEMPT and event.token is not None and not has_not_failed(event.reason):
         figures.failed += 1
     if wait is not None:
         figures.wait.add(wait)
