@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from jobboard.backends.base import Backend
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.partial import partial_reads
+from jobboard.backends.partial import PartialReads, partial_reads
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.absence import Absence
@@ -55,7 +55,7 @@ class Fleet:
     ) -> None:
         self._board = board
         self.choose = random.Random()
-        self.health = Health(len(shards))
+        self.health = Health()
         self.absence = Absence(join)
         self._misplaced: dict[str, int] = {}
         self.roster = Roster(self, board, is_fixed)
@@ -86,10 +86,9 @@ class Fleet:
         self.map = map
         # A gone shard has no jobs, so that these are found again.
         self._misplaced = {uuid: number for uuid, number in self._misplaced.items() if number in self.present}
-        self.health.count = len(self.shards)
-        self.health.left_out = frozenset(range(len(self.shards))).difference(self.named)
         #: The shards that can have jobs, and those that take what can go anywhere, of which this client names stores.
         self.served = [number for number in map.now.present if number in self.named]
+        self.health.served = frozenset(self.served)
         taking = [number for number in sorted(map.now.taking) if number in self.named]
         self.taking = [number for number in taking if map.following is None or number in map.following.taking] or taking
 
@@ -186,6 +185,14 @@ class Fleet:
             yield number, answer
         if failures and not answered:
             raise failures[0]
+
+    def passing_over_down(self) -> PartialReads:
+        """Return what lets reads go without the shards that are down, and without those that don't answer."""
+        reads, able = PartialReads(), self.health.able()
+        for number in self.present:
+            if number not in able:
+                reads.leave_out(number, "it did not answer lately")
+        return reads
 
     def everywhere(self, send: Callable[[Backend], T], *, changes: bool = False) -> dict[int, T]:
         """Return the answers of all shards by their numbers; within ``PartialReads`` those of the ones that answer.

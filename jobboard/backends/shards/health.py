@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from jobboard.backends.partial import PartialReads
-
 #: For how many seconds a shard that failed is left alone: the first time, and at most.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
 
@@ -17,12 +15,11 @@ class Health:
     Only what may go elsewhere goes by this. It has no lock: at worst, two threads ask at once.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         #: Of each shard that is down, until when it is left alone, and for how long.
         self._down: dict[int, tuple[float, float]] = {}
-        self.count = count
-        #: Those that this client names no store for; they count as down for good.
-        self.left_out: frozenset[int] = frozenset()
+        #: Those of :attr:`.Fleet.served`; the others count as down for good.
+        self.served: frozenset[int] = frozenset()
 
     def reset(self) -> None:
         """Forget all failures: the board was opened anew."""
@@ -44,14 +41,14 @@ class Health:
 
     def is_down(self, number: int) -> bool:
         """Whether a shard is not to be asked now."""
-        if number in self.left_out:
+        if number not in self.served:
             return True
         down = self._down.get(number)
         return down is not None and time.monotonic() < down[0]
 
     def is_doubtful(self, number: int) -> bool:
         """Whether it did not answer the last time."""
-        return number in self._down or number in self.left_out
+        return number in self._down or number not in self.served
 
     def doubtful(self) -> list[int]:
         """Return the shards that did not answer the last time."""
@@ -61,15 +58,7 @@ class Health:
         """Return those of some shards that answered the last time; all of them if none did."""
         return [number for number in some if number not in self._down] or some if self._down else some
 
-    def without_down(self) -> PartialReads:
-        """Return what lets reads go without those that are down, and without those that don't answer."""
-        reads, able = PartialReads(), set(self.able())
-        for number in range(self.count):
-            if number not in able:
-                reads.leave_out(number, "it did not answer lately")
-        return reads
-
     def able(self) -> list[int]:
         """Return the shards to ask, in their order; all of them if each is down."""
-        named = [number for number in range(self.count) if number not in self.left_out]
-        return [number for number in named if not self.is_down(number)] or named
+        served = sorted(self.served)
+        return [number for number in served if not self.is_down(number)] or served

@@ -45,7 +45,7 @@ class Reading:
 
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         """Return a page of those shards that answer, as claims do."""
-        with self._fleet.health.without_down():
+        with self._fleet.passing_over_down():
             return self._page(cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most))
 
     def _page(self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page]) -> Page:
