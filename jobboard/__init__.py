@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from jobboard.events import EventKind, JobEvent
     from jobboard.fetching import backend, fetch
+    from jobboard.graph import Graph
     from jobboard.job import Job, Posting
     from jobboard.limit import LaneStats, Limit, Rate
     from jobboard.logbook import LogBook
@@ -83,6 +84,7 @@ __all__ = [
     "EventKind",
     "Every",
     "Excluding",
+    "Graph",
     "Handlers",
     "InvalidDetails",
     "InvalidPosting",
@@ -132,6 +134,7 @@ _NAMES = {
     ),
     "events": "EventKind JobEvent",
     "fetching": "backend fetch",
+    "graph": "Graph",
     "job": "Job Posting",
     "limit": "LaneStats Limit Rate",
     "logbook": "LogBook",

@@ -6,7 +6,7 @@ import uuid as uuids
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from jobboard.backends.rows import JobRow
 from jobboard.client import JobEnd, JobReader
@@ -127,7 +127,17 @@ def _ref_of(payload: Payload) -> BookRef | None:
         return None
 
 
-class JobHandle:
+class NamesJob:
+    """What names one job in a call: a handle on it, or the running job that a handler gets."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        @property
+        def uuid(self) -> str: ...
+
+
+class JobHandle(NamesJob):
     """What every handle has that names one job: a :class:`Job`, or an :class:`~jobboard.aio.AsyncJob`."""
 
     __slots__ = ()
@@ -161,8 +171,8 @@ class JobHandle:
         return f"<{type(self).__name__} {self.name!r} {self.uuid} #{self.sequence} {self.priority}>"
 
 
-#: What names a job in a call: a handle, or a uuid.
-JobOrUuid = JobHandle | str | uuids.UUID
+#: What names a job in a call: a handle, the job that a handler runs, or a uuid.
+JobOrUuid = NamesJob | str | uuids.UUID
 
 
 class Job(JobHandle):

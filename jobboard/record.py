@@ -63,9 +63,9 @@ def record_of(row: JobRow, converter: Converter | None = None) -> Record:
         last_modified=moment(row.last_modified),
         last_error=row.last_error,
         reason=row.reason,
-        checkpoint=_decoded_or_none(row.checkpoint, converter),
-        progress=_decoded_or_none(row.progress, converter),
-        result=_decoded_or_none(row.result, converter),
+        checkpoint=decoded_or_none(row.checkpoint, converter),
+        progress=decoded_or_none(row.progress, converter),
+        result=decoded_or_none(row.result, converter),
         cancel_asked=row.cancel_asked,
         history=row.history,
     )
@@ -75,7 +75,8 @@ def _moment_or_none(seconds: float | None) -> datetime | None:
     return None if seconds is None else moment(seconds)
 
 
-def _decoded_or_none(data: bytes | None, converter: Converter | None) -> Any:
+def decoded_or_none(data: bytes | None, converter: Converter | None) -> Any:
+    """Decode what a record has; an :class:`Undecodable` if that can't be done."""
     if data is None:
         return None
     try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from jobboard.errors import InvalidPosting
-from jobboard.job import JobHandle, JobOrUuid, Posting
+from jobboard.job import JobOrUuid, NamesJob, Posting
 from jobboard.validation import check_uuid, new_uuid
 
 
@@ -46,7 +46,7 @@ def first_named(postings: Iterable[Posting]) -> str | None:
     found = next((job for job in named if not isinstance(job, Posting)), None)
     if found is None:
         return None
-    return found.uuid if isinstance(found, JobHandle) else check_uuid(found)
+    return found.uuid if isinstance(found, NamesJob) else check_uuid(found)
 
 
 def uuids_by_posting(postings: Iterable[Posting], uuids: Iterable[str]) -> dict[int, list[str]]:
@@ -58,12 +58,12 @@ def uuids_by_posting(postings: Iterable[Posting], uuids: Iterable[str]) -> dict[
 
 
 def uuid_of(what: str, job: Posting | JobOrUuid, known: Mapping[int, Sequence[str]]) -> str:
-    """Return the uuid of a job that ``after`` or ``before`` names: a handle, a uuid, or one of the postings with it.
+    """Return the uuid of what ``after`` or ``before`` names: a job, its uuid, or one of the postings with it.
 
     :param known: those postings, as :func:`uuids_by_posting` returns them.
     :raises InvalidPosting: it is a posting that is not among them, or is there several times.
     """
-    if isinstance(job, JobHandle):
+    if isinstance(job, NamesJob):
         return job.uuid
     if not isinstance(job, Posting):
         return check_uuid(job)

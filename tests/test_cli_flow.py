@@ -76,7 +76,19 @@ class TestShow:
         assert lines[0] == f"fetch {short['fetch']}  complete"
         assert f"─ * scan {short['scan']}  trashed" in lines[1] + lines[3]
         assert sum(f"─ page {short['page']}  blocked, waits for parents" in line for line in lines) == 2
-        assert lines[-1] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"
+        assert lines[-3] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"
+        assert lines[-2].startswith("not over; posted ")
+        assert lines[-2].endswith("; 1 waits for what is in the trash")
+        assert lines[-1] == f"trashed: scan {short['scan']}: bad"
+        end(board, jobs["resize"])
+        assert "over since " in jobboard("show", jobs["page"].uuid, "--graph")
+        plain = as_json(jobboard("show", jobs["page"].uuid, "--graph", "--json"))
+        assert plain["over"] is plain["whole"] is True
+        assert plain["states"] == {"TRASHED": 1, "BLOCKED": 1, "COMPLETE": 2}
+        assert {node["name"]: (node["held"], node["reason"], node["result"]) for node in plain["nodes"]} == {
+            "fetch": (False, None, {"ok": True}), "resize": (False, None, {"ok": True}),
+            "scan": (False, "bad", None), "page": (True, None, None),
+        }  # fmt: skip
 
     @pytest.mark.parametrize(("form", "first"), [("dot", "digraph jobs {"), ("mermaid", "flowchart LR")])
     def test_formats(self, jobboard: Run, board: JobBoard, form: str, first: str) -> None:
@@ -89,13 +101,13 @@ class TestShow:
         plan = Posting("plan")
         parts = [Posting("part", after=[plan]) for _ in range(300)]
         uuid = board.post_many([plan, *parts, *(Posting("mail", after=[part]) for part in parts)])[0].uuid
-        assert jobboard("show", uuid, "--graph").splitlines() == [
+        assert jobboard("show", uuid, "--graph").splitlines()[:-1] == [
             f"* plan {uuid[-8:]}  unclaimed",
             "└─ 300 x part  blocked, waits for parents",
             "   └─ 300 x mail  blocked, waits for parents",
             "601 jobs: 600 blocked, 1 unclaimed",
         ]
-        assert len(jobboard("show", uuid, "--graph", "--no-fold").splitlines()) == 602
+        assert len(jobboard("show", uuid, "--graph", "--no-fold").splitlines()) == 603
         for options in (("--json",), ("--format", "json")):
             plain = as_json(jobboard("show", uuid, "--graph", *options))
             assert (len(plain["nodes"]), len(plain["edges"]), plain["folded"]) == (601, 600, False)

@@ -18,7 +18,7 @@ from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.console import RIGHTS
 from jobboard.console.drawing import HEIGHT, WIDTH, drawing_of
-from jobboard.operate.graph.model import Edge, Graph, Node
+from jobboard.graph.model import Edge, Graph, Node
 
 __all__ = ["board"]
 
@@ -36,7 +36,7 @@ def drawing_in(page: Any) -> ElementTree.Element:
 class TestDrawing:
     def test_boxes_do_not_overlap_and_lines_begin_and_end_at_their_sides(self) -> None:
         pairs = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("a", "d"), ("x", "d"), ("d", "d"), ("d", "a")]
-        nodes = {name: Node(name, name, "complete") for name in "abcdx"}
+        nodes = {name: Node(name, name, "COMPLETE") for name in "abcdx"}
         drawing = drawing_of(Graph("a", nodes, tuple(Edge(*pair) for pair in pairs)))
         for one, other in itertools.combinations(drawing.boxes, 2):
             assert abs(one.x - other.x) >= WIDTH or abs(one.y - other.y) >= HEIGHT
@@ -44,7 +44,7 @@ class TestDrawing:
             assert 0 <= box.x <= drawing.width - WIDTH
             assert 0 <= box.y <= drawing.height - HEIGHT
         assert len(drawing.lines) == 7
-        corner = {box.node.id: (box.x, box.y + HEIGHT / 2) for box in drawing.boxes}
+        corner = {box.node.uuid: (box.x, box.y + HEIGHT / 2) for box in drawing.boxes}
         drawn = [pair for pair in pairs if pair[0] != pair[1]]
         for (parent, child), line in zip(drawn, drawing.lines, strict=True):
             numbers = [float(number) for number in re.findall(r"-?[\d.]+", line.path)]
@@ -53,7 +53,7 @@ class TestDrawing:
             assert numbers[-2:] == [corner[child][0] + (WIDTH if is_back else 0), corner[child][1]]
 
     def test_one_job_is_one_box(self) -> None:
-        drawing = drawing_of(Graph("a", {"a": Node("a", "a", "complete")}))
+        drawing = drawing_of(Graph("a", {"a": Node("a", "a", "COMPLETE")}))
         assert len(drawing.boxes) == 1
         assert drawing.height < 2 * HEIGHT
 
@@ -77,7 +77,9 @@ class TestGraphPage:
             ]
         }
         text = text_of(page)
-        assert "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete." in text
+        assert "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete. Not over; posted " in text
+        assert "1 waits for what is in the trash." in text
+        assert f"trashed scan {jobs['scan'].uuid[-8:]} : bad" in text
         assert "page blocked 1" in text
         assert "data-refresh" not in page.text
 
@@ -141,6 +143,14 @@ class TestJobPage:
         assert f"jobboard restore {jobs['scan'].uuid}" in text_of(page)
         assert f"/b/jobs/jobs/{jobs['page'].uuid}/graph" in links_of(page)
         assert f"/b/jobs/jobs/{jobs['fetch'].uuid}/graph" in links_of(ask.get(f"/b/jobs/jobs/{jobs['fetch'].uuid}"))
+
+    def test_a_job_that_was_complete_before_its_children_were_posted_has_a_graph(self, board: JobBoard) -> None:
+        plan = board.post("plan")
+        end(board, plan)
+        board.post("part", after=[plan])
+        ask = ask_as(board)
+        assert f"/b/jobs/jobs/{plan.uuid}/graph" in links_of(ask.get(f"/b/jobs/jobs/{plan.uuid}"))
+        assert "2 jobs: 1 unclaimed, 1 complete. Not over" in text_of(ask.get(f"/b/jobs/jobs/{plan.uuid}/graph"))
 
     def test_a_plain_job_has_no_graph(self, board: JobBoard) -> None:
         page = ask_as(board).get(f"/b/jobs/jobs/{board.post('a').uuid}")

@@ -8,15 +8,15 @@ import random
 
 import pytest
 
+from jobboard.graph.layering import Pair, layers_of, without_cycles
+from jobboard.graph.model import Edge, Graph, Node
 from jobboard.operate.graph.folding import MAX_UNFOLDED, OTHERS, folded
-from jobboard.operate.graph.layering import Pair, layers_of, without_cycles
 from jobboard.operate.graph.layout import layout_of
-from jobboard.operate.graph.model import Edge, Graph, Node
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
 
 
-def graph_of(pairs: list[Pair], root: str, names: dict[str, str] | None = None, state: str = "complete") -> Graph:
+def graph_of(pairs: list[Pair], root: str, names: dict[str, str] | None = None, state: str = "COMPLETE") -> Graph:
     uuids = dict.fromkeys(each for pair in pairs for each in pair)
     nodes = {uuid: Node(uuid, (names or {}).get(uuid, uuid), state) for uuid in uuids}
     return Graph(root, nodes, tuple(Edge(*pair) for pair in pairs))
@@ -112,28 +112,28 @@ def test_a_small_graph_is_not_folded() -> None:
 
 def test_a_fan_out_folds_to_a_node_for_each_name_and_state() -> None:
     children = [str(number) for number in range(1, 10_001)]
-    nodes = {"0": Node("0", "plan", "complete"), "end": Node("end", "report", "blocked", waits_for="parents")}
+    nodes = {"0": Node("0", "plan", "COMPLETE"), "end": Node("end", "report", "BLOCKED", waits_for="parents")}
     for number, child in enumerate(children):
-        nodes[child] = Node(child, "resize", "trashed" if number % 1000 == 0 else "complete")
+        nodes[child] = Node(child, "resize", "TRASHED" if number % 1000 == 0 else "COMPLETE")
     edges = [Edge("0", child) for child in children] + [Edge(child, "end") for child in children]
     small = folded(Graph("end", nodes, tuple(edges)))
     assert small.is_folded
     assert [(node.name, node.state, node.number) for node in small.nodes.values()] == [
-        ("plan", "complete", 1),
-        ("report", "blocked", 1),
-        ("resize", "trashed", 10),
-        ("resize", "complete", 9990),
+        ("plan", "COMPLETE", 1),
+        ("report", "BLOCKED", 1),
+        ("resize", "TRASHED", 10),
+        ("resize", "COMPLETE", 9990),
     ]
     assert small.nodes["end"].waits_for == "parents"
     assert sorted(edge.number for edge in small.edges) == [10, 10, 9990, 9990]
     assert small.number == 10_002
-    assert small.states() == {"trashed": 10, "blocked": 1, "complete": 9991}
+    assert small.states() == {"TRASHED": 10, "BLOCKED": 1, "COMPLETE": 9991}
 
 
 def test_a_deep_chain_of_one_name_folds_to_one_node_beside_the_job_itself() -> None:
     names = [str(number) for number in range(1000)]
     small = folded(graph_of(list(itertools.pairwise(names)), "500", dict.fromkeys(names, "step")))
-    assert [(node.id, node.number) for node in small.nodes.values()] == [("0", 999), ("500", 1)]
+    assert [(node.uuid, node.number) for node in small.nodes.values()] == [("0", 999), ("500", 1)]
     assert len(layout_of(list(small.nodes), [(edge.parent, edge.child) for edge in small.edges]).places) == 2
 
 

@@ -9,11 +9,11 @@ from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import InvalidPosting, JobBoard, Posting, backend
 from jobboard.board import client_of
+from jobboard.graph.model import Edge, Graph, Node
+from jobboard.graph.reading import jobs_below
 from jobboard.operate.flow import flow_of
 from jobboard.operate.graph.folding import folded
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
-from jobboard.operate.graph.model import Edge, Graph, Node
-from jobboard.operate.graph.reading import jobs_below, read_graph
 from jobboard.operate.why import why
 
 PIPELINE = {
@@ -30,21 +30,22 @@ def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
 @pytest.mark.parametrize("start", ["fetch", "resize", "scan", "page", "audit"])
 def test_from_each_job_of_a_graph_all_of_it_is_seen_and_nothing_else(board: JobBoard, start: str) -> None:
     jobs = post_graph(board, PIPELINE)
-    graph = read_graph(board, jobs[start].uuid)
+    graph = board.graph(jobs[start].uuid)
     assert graph.root == jobs[start].uuid
     assert next(iter(graph.nodes)) == graph.root
     assert sorted(node.name for node in graph.nodes.values()) == ["audit", "fetch", "page", "resize", "scan"]
     names = {job.uuid: name for name, job in jobs.items()}
     edges = {(names[edge.parent], names[edge.child]) for edge in graph.edges}
     assert edges == {(parent, child) for child, parents in PIPELINE.items() for parent in parents}
-    assert graph.is_complete
-    assert graph.states() == {"blocked": 4, "unclaimed": 1}
+    assert graph.is_whole
+    assert graph.states() == {"BLOCKED": 4, "UNCLAIMED": 1}
     assert {node.waits_for for node in graph.nodes.values()} == {None, "parents"}
 
 
 def test_a_job_without_relatives_is_a_graph_of_one(board: JobBoard) -> None:
     job = board.post("alone")
-    assert read_graph(board, job.uuid) == Graph(job.uuid, {job.uuid: Node(job.uuid, "alone", "unclaimed")})
+    node = Node(job.uuid, "alone", "UNCLAIMED", created_on=job.created_on, last_modified=job.created_on)
+    assert board.graph(job.uuid) == Graph(job.uuid, {job.uuid: node})
 
 
 def test_ended_parents_are_shown_as_they_ended_also_when_they_are_forgotten(board: JobBoard) -> None:
@@ -57,10 +58,10 @@ def test_ended_parents_are_shown_as_they_ended_also_when_they_are_forgotten(boar
     client = client_of(board)
     client.retention = 0.0
     board.consume(jobs["forgotten"], "worker")
-    graph = read_graph(board, jobs["child"].uuid)
+    graph = board.graph(jobs["child"].uuid)
     states = {node.name: node.state for node in graph.nodes.values()}
     assert states == {
-        "child": "trashed", "done": "complete", "failed": "trashed", "purged": "gone", "forgotten": "complete",
+        "child": "TRASHED", "done": "COMPLETE", "failed": "TRASHED", "purged": "GONE", "forgotten": "COMPLETE",
     }  # fmt: skip
 
 
@@ -69,11 +70,11 @@ def test_a_child_that_is_gone_has_neither_the_name_nor_the_state_of_its_parent(b
     end(board, jobs["plan"])
     board.cancel(jobs["other"])
     board.cancel(jobs["part"])
-    graph = read_graph(board, jobs["plan"].uuid)
+    graph = board.graph(jobs["plan"].uuid)
     found = {uuid: (node.name, node.state) for uuid, node in graph.nodes.items()}
     assert found == {
-        jobs["plan"].uuid: ("plan", "complete"), jobs["other"].uuid: ("", "gone"),
-        jobs["part"].uuid: ("part", "gone"), jobs["report"].uuid: ("report", "trashed"),
+        jobs["plan"].uuid: ("plan", "COMPLETE"), jobs["other"].uuid: ("", "GONE"),
+        jobs["part"].uuid: ("part", "GONE"), jobs["report"].uuid: ("report", "TRASHED"),
     }  # fmt: skip
     assert f"├─ job {jobs['other'].uuid[-8:]}  gone" in [line.replace("└", "├") for line in tree_of(graph)]
 
@@ -85,40 +86,40 @@ def test_a_fan_out_of_ten_thousand_is_read_in_pages(board: JobBoard) -> None:
     children = {f"part {number}": ["plan"] for number in range(9_998)}
     jobs = post_graph(board, {"plan": [], **children, "report": list(children)})
     requests = count_requests(board)
-    graph = read_graph(board, jobs["plan"].uuid)
-    assert (len(graph.nodes), len(graph.edges), graph.is_complete) == (10_000, 19_996, True)
+    graph = board.graph(jobs["plan"].uuid)
+    assert (len(graph.nodes), len(graph.edges), graph.is_whole) == (10_000, 19_996, True)
     asked = len(requests)
     # A page of 500 children; a row, a count, and the children of their own for each hundred of them.
     assert asked <= 20 + 3 * 100 + 10
     requests.clear()
-    assert len(read_graph(board, jobs["report"].uuid).edges) == 19_996
+    assert len(board.graph(jobs["report"].uuid).edges) == 19_996
     # The edges to its parents are read by the hundred; those of these to their common parent by the page.
     assert len(requests) <= 100 + 2 * 20 + 3 * 100 + 10
-    below = jobs_below(board, [jobs["plan"].uuid])
-    assert (len(below.rows), below.is_complete) == (9_999, True)
+    below = jobs_below(client_of(board), [jobs["plan"].uuid])
+    assert (len(below.rows), below.is_whole) == (9_999, True)
     assert below.rows[-1].name == "report"
 
 
 def test_a_graph_that_is_too_large_is_cut_and_says_so(board: JobBoard) -> None:
     jobs = post_graph(board, {"plan": [], **{f"part {number}": ["plan"] for number in range(50)}})
-    graph = read_graph(board, jobs["plan"].uuid, most=20)
-    assert (len(graph.nodes), len(graph.edges), graph.is_complete) == (21, 20, False)
+    graph = board.graph(jobs["plan"].uuid, most=20)
+    assert (len(graph.nodes), len(graph.edges), graph.is_whole) == (21, 20, False)
     assert summary_of(graph) == "the nearest 21 jobs, there are more: 20 blocked, 1 unclaimed"
-    others = read_graph(board, jobs["part 7"].uuid, most=50)
-    assert (len(others.nodes), others.is_complete) == (51, True), "a job that is met twice counts once"
-    assert not read_graph(board, jobs["part 7"].uuid, most=49).is_complete
-    below = jobs_below(board, [jobs["plan"].uuid], most=50)
-    assert (len(below.rows), below.is_complete) == (50, True)
-    below = jobs_below(board, [jobs["plan"].uuid], most=49)
-    assert (len(below.rows), below.is_complete) == (49, False)
+    others = board.graph(jobs["part 7"].uuid, most=50)
+    assert (len(others.nodes), others.is_whole) == (51, True), "a job that is met twice counts once"
+    assert not board.graph(jobs["part 7"].uuid, most=49).is_whole
+    below = jobs_below(client_of(board), [jobs["plan"].uuid], most=50)
+    assert (len(below.rows), below.is_whole) == (50, True)
+    below = jobs_below(client_of(board), [jobs["plan"].uuid], most=49)
+    assert (len(below.rows), below.is_whole) == (49, False)
 
 
 def test_a_thousand_levels_are_read(board: JobBoard) -> None:
     names = [f"step {number}" for number in range(1000)]
     jobs = post_graph(board, {name: names[number - 1 : number] for number, name in enumerate(names)})
-    graph = read_graph(board, jobs["step 500"].uuid)
-    assert (graph.number, len(graph.edges), graph.is_complete) == (1000, 999, True)
-    below = jobs_below(board, [jobs["step 989"].uuid])
+    graph = board.graph(jobs["step 500"].uuid)
+    assert (graph.number, len(graph.edges), graph.is_whole) == (1000, 999, True)
+    below = jobs_below(client_of(board), [jobs["step 989"].uuid])
     assert [row.name for row in below.rows] == names[990:]
 
 
@@ -127,9 +128,9 @@ GRAPH = Graph(
     {
         each: Node(each, name, state, number, waits)
         for each, name, state, number, waits in [
-            ("b0000000-0000-0000-0000-00000000000b", "page", "blocked", 1, "parents"),
-            ("a0000000-0000-0000-0000-00000000000a", 'fe"tch\\', "complete", 1, None),
-            ("c0000000-0000-0000-0000-00000000000c", "resize", "trashed", 1200, None),
+            ("b0000000-0000-0000-0000-00000000000b", "page", "BLOCKED", 1, "parents"),
+            ("a0000000-0000-0000-0000-00000000000a", 'fe"tch\\', "COMPLETE", 1, None),
+            ("c0000000-0000-0000-0000-00000000000c", "resize", "TRASHED", 1200, None),
         ]
     },
     (
@@ -152,7 +153,7 @@ def test_a_tree_shows_each_job_once_with_what_is_below() -> None:
 
 def test_a_tree_of_many_levels_and_of_a_circle_of_folded_jobs_ends(board: JobBoard) -> None:
     names = [str(number) for number in range(5000)]
-    nodes = {name: Node(name, name, "complete") for name in names}
+    nodes = {name: Node(name, name, "COMPLETE") for name in names}
     chain = tuple(Edge(names[number], names[number + 1]) for number in range(4999))
     assert len(list(tree_of(Graph("0", nodes, chain)))) == 5000
     circle = Graph("0", {"0": nodes["0"], "1": nodes["1"]}, (Edge("0", "1"), Edge("1", "0"), Edge("1", "1")))
@@ -166,7 +167,7 @@ def test_names_can_not_break_out_of_dot_or_mermaid() -> None:
     assert 'n1["fe#34;tch#92; 0000000a<br>complete"]:::complete' in mermaid
     assert mermaid.count("-->") == 3
     assert "n1 -->|1200| n2" in mermaid
-    evil = Graph("a", {"a": Node("a", 'x"]; click a "javascript:1"\n<b>', "claimed")})
+    evil = Graph("a", {"a": Node("a", 'x"]; click a "javascript:1"\n<b>', "CLAIMED")})
     assert '"' not in "\n".join(mermaid_of(evil)).split('["')[1].split("<br>")[0]
     assert len(list(mermaid_of(evil))) == 4
     assert len(list(dot_of(evil))) == 4
@@ -176,7 +177,7 @@ def test_jobs_are_shown_with_their_keys_and_folded_ones_without(board: JobBoard)
     top = board.post("day", key="2026-11-29")
     for number in range(3):
         board.post("part", key=f"p:{number}", after=[top])
-    graph = read_graph(board, top.uuid)
+    graph = board.graph(top.uuid)
     lines = list(tree_of(graph))
     assert lines[0] == f"* day:2026-11-29 {top.uuid[-8:]}  unclaimed"
     assert sorted(line.split()[1] for line in lines[1:]) == ["part:p:0", "part:p:1", "part:p:2"]
@@ -188,8 +189,8 @@ def test_jobs_are_shown_with_their_keys_and_folded_ones_without(board: JobBoard)
 def test_plain_data_has_all(board: JobBoard) -> None:
     plain = plain_of(GRAPH)
     assert plain["jobs"] == 1202
-    assert plain["states"] == {"trashed": 1200, "blocked": 1, "complete": 1}
-    assert (plain["complete"], plain["folded"], len(plain["nodes"]), len(plain["edges"])) == (True, True, 3, 3)
+    assert plain["states"] == {"TRASHED": 1200, "BLOCKED": 1, "COMPLETE": 1}
+    assert (plain["whole"], plain["folded"], len(plain["nodes"]), len(plain["edges"])) == (True, True, 3, 3)
 
 
 def test_a_posting_that_stands_several_times_is_as_many_jobs_with_the_same_parents(board: JobBoard) -> None:

@@ -138,6 +138,7 @@ class AsyncJobBoard(AsyncWrapper):
 
     get = as_coroutine(JobBoard.get)
     find = as_coroutine(JobBoard.find)
+    graph = as_coroutine(JobBoard.graph)
     find_owner = as_coroutine(JobBoard.find_owner)
     job_count = AsyncProperty[int]()
     stats = as_coroutine(JobBoard.stats)

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from jobboard.backends.rows import NewJob
 from jobboard.client.graphs import Graph, copy_of
 from jobboard.errors import InvalidPosting
-from jobboard.job import JobHandle, JobOrUuid, Posting
+from jobboard.job import JobOrUuid, NamesJob, Posting
 from jobboard.then import uuid_of, uuids_by_posting
 
 #: How many parents a job may have.
@@ -68,7 +68,7 @@ class _GraphPlan:
     def _named(self, what: str, jobs: Iterable[Posting | JobOrUuid] | None) -> list[str]:
         if jobs is None:
             return []
-        if isinstance(jobs, (str, Posting, JobHandle, uuids.UUID)):
+        if isinstance(jobs, (str, Posting, NamesJob, uuids.UUID)):
             raise TypeError(f"{what} must be several jobs; for one write [job]")
         return [self._uuid_of(what, job) for job in jobs]
 

@@ -12,7 +12,7 @@ from jobboard.backends.rows import Abandonment, Fence, JobRow, NewJob, Page, Tra
 from jobboard.client import BackendClient, JobReader
 from jobboard.client.paging import page_sizes
 from jobboard.codec import NewerFormat
-from jobboard.job import Board, Job, JobHandle, JobOrUuid, row_of
+from jobboard.job import Board, Job, JobHandle, JobOrUuid, NamesJob, row_of
 from jobboard.payload import Payload, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.text import in_one_line
@@ -36,7 +36,7 @@ class JobHandles:
     def uuid_of(self, job: JobOrUuid) -> str:
         """Return the uuid of an argument ``job``."""
         if not isinstance(job, JobHandle):
-            return check_uuid(job)
+            return job.uuid if isinstance(job, NamesJob) else check_uuid(job)
         if job.board is not self._board and job.board.name != self._client.name:
             raise ValueError(f"job {job.uuid} is of board {job.board.name!r}, not of {self._client.name!r}")
         return job.uuid

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobboard.backends.base import Backend
@@ -16,13 +17,16 @@ from jobboard.client.reader import wait_limit
 from jobboard.client.subscriptions import Interruption
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, JobEvent
-from jobboard.job import Job, JobHandle
+from jobboard.job import Job, JobHandle, JobOrUuid
 from jobboard.limit import check_lane
 from jobboard.logbook import BookInfo, LogBook
 from jobboard.states import LIVE, JobState
 from jobboard.stats import BoardStats
 from jobboard.types import Seconds
-from jobboard.validation import check_names, check_text, check_timeout, check_uuid
+from jobboard.validation import check_count, check_names, check_text, check_timeout, check_uuid
+
+if TYPE_CHECKING:
+    from jobboard.graph import Graph
 
 #: While all that is ready is of a newer format, something else is noticed this much later at most, in seconds.
 _PAUSE_AFTER_NEWER = 0.2
@@ -61,6 +65,22 @@ class Watching:
         :raises NotFound: there is no such job.
         """
         return self._handles.reader.row(self._handles.uuid_of(job)).claimed_by
+
+    def graph(self, job: JobOrUuid, *, most: int = 10_000) -> Graph:
+        """Return the jobs that hang together with one, and how each of them stands; changes nothing.
+
+        These are the jobs that it waits for, those that wait for it, and those that these lead to. They are read one
+        after the other, not as of one moment. Costs three requests for each hundred jobs of a level, and one for each
+        job whose parents the others of its level don't share.
+
+        :param most: how many jobs at most beside the one itself, the nearest first; ``Graph.is_whole`` says if there
+            are no more.
+        :raises NotFound: the board knows nothing of the job.
+        """
+        # Here, because a program that asks for no graph should not wait for the import.
+        from jobboard.graph.reading import read_graph
+
+        return read_graph(self._client, self._handles.uuid_of(job), check_count("most", most))
 
     @property
     def job_count(self) -> int:

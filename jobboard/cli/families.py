@@ -12,9 +12,9 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.selecting import is_filtered, tell_refused
 from jobboard.cli.session import Function, Session, confirm, options
+from jobboard.graph.reading import MAX_JOBS
 from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job
-from jobboard.operate.graph.reading import MAX_JOBS
 from jobboard.operate.with_children import Family, family_of
 from jobboard.states import JobState
 
@@ -65,7 +65,7 @@ def _change(
         raise click.UsageError("--with-children needs one JOB, and no filters")
     board, action = session.board(), ACTIONS[right]
     family = family_of(board, find_job(board, job), action)
-    if not family.is_complete:
+    if not family.is_whole:
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
     if family.went_on:
         session.output.warn(_of_those_that_went_on(family.went_on))

@@ -14,8 +14,8 @@ from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, me, pass_session
 from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text
 from jobboard.errors import NotFound
+from jobboard.graph.blocked import awaited_signal
 from jobboard.job import row_of
-from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.importing import exported_jobs, import_jobs

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobboard.cli.output import shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
+from jobboard.graph.model import Graph
 from jobboard.operate.durations import short_duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.folding import folded
-from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
-from jobboard.operate.graph.model import Graph
-from jobboard.operate.graph.reading import read_graph
+from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standing_of, tree_of
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
 from jobboard.operate.why_waiting import why_gone
@@ -61,15 +61,16 @@ def show(session: Session, job: str, details: bool, graph: bool, form: str | Non
 
 
 def _show_graph(session: Session, board: JobBoard, job: Job, form: str, no_fold: bool) -> None:
-    graph, is_plain = read_graph(board, job.uuid), session.output.json or form == "json"
+    graph, is_plain = board.graph(job), session.output.json or form == "json"
     if is_plain:
         session.output.data(plain_of(graph))
         return
-    shown = graph if no_fold else folded(graph)
-    for line in _FORMATS[form](shown):
+    drawn = graph if no_fold else folded(graph)
+    for line in _FORMATS[form](drawn):
         session.output.say(line)
     if form == "tree":
-        session.output.say(summary_of(graph))
+        for line in standing_of(graph, shown):
+            session.output.say(line)
 
 
 def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
@@ -82,8 +83,8 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
-        shown = [line | {"after": line["after"] and short_duration(line["after"])} for line in lines]
-        session.output.table(("at", "what", "name", "after"), shown, empty="")
+        lines = [line | {"after": line["after"] and short_duration(line["after"])} for line in lines]
+        session.output.table(("at", "what", "name", "after"), lines, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
     print()

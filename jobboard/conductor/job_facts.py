@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from jobboard.backends.rows import JobRow
 from jobboard.converter import Converter
-from jobboard.job import Job, converter_of, row_of
+from jobboard.job import Job, NamesJob, converter_of, row_of
 from jobboard.logbook import BookRef
 from jobboard.payload import unpack_payload
 from jobboard.record import Record
@@ -68,7 +68,7 @@ def _unpickled(row: JobRow, board_name: str, converter: Converter | None) -> Job
     return JobSnapshot(Job(nothing, reader, row, unpack_payload(row.body, converter), row.token), board_name)
 
 
-class JobFacts:
+class JobFacts(NamesJob):
     """The facts of a running job, plain or for ``async`` handlers, as they were when the job was claimed."""
 
     _snapshot: JobSnapshot

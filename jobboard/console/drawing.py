@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jobboard.graph.model import Graph, Node
 from jobboard.operate.graph.layout import Layout, layout_of
-from jobboard.operate.graph.model import Graph, Node
 
 #: The size of a box, the space between two of them, and around all.
 WIDTH, HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 208, 46, 72, 14, 12

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from jobboard.backends.edge_rows import EdgeCounts, SignalRow, StepRow
 from jobboard.board import client_of
 from jobboard.job import row_of
+from jobboard.states import JobState
 from jobboard.validation import moment
 
 if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
     from jobboard.board import JobBoard
+    from jobboard.client import BackendClient
     from jobboard.job import Job
 
 #: How many steps of a job are read, the first ones, and how many by a request.
@@ -41,7 +44,7 @@ class FanIn:
 class Flow:
     """What is known of one job beside its record.
 
-    :ivar parents: None if it has none. :ivar has_children: whether a job was ever posted that waits for it.
+    :ivar parents: None if it has none. :ivar has_children: whether a job waits for it, or has waited.
     :ivar steps: the first :data:`MAX_STEPS`; ``has_more_steps``: whether there are more.
     :ivar signals: those that were sent to it, the first one first.
     """
@@ -61,7 +64,8 @@ class Flow:
 def flow_of(board: JobBoard, job: Job) -> Flow:
     """Return how the parents of a job stand, and what it has done so far.
 
-    Three requests, and one for each 500 steps up to :data:`MAX_STEPS`; none on a store that keeps no dependencies.
+    Three requests, four of a job that is complete, and one for each 500 steps up to :data:`MAX_STEPS`; none on a store
+    that keeps no dependencies.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -72,11 +76,19 @@ def flow_of(board: JobBoard, job: Job) -> Flow:
     signals = client.call(client.backend.steps.signals, job.uuid)
     return Flow(
         fan_in_of(client.call(client.backend.edges.counts, [job.uuid])[0]),
-        row.ties is not None and row.ties.has_children,
+        _has_children(client, row),
         tuple(steps),
         has_more,
         tuple(sorted(signals, key=lambda signal: signal.at)),
     )
+
+
+def _has_children(client: BackendClient, row: JobRow) -> bool:
+    if row.ties is not None and row.ties.has_children:
+        return True
+    # One that was complete before they were posted does not know of them.
+    is_ended = row.state is JobState.COMPLETE
+    return is_ended and bool(client.call(client.backend.edges.first_children, [row.uuid], 1)[0].edges)
 
 
 def fan_in_of(counts: EdgeCounts) -> FanIn | None:

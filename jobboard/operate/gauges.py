@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable
-from jobboard.operate.blocked import Wait, wait_of
+from jobboard.graph.blocked import Wait, wait_of
 from jobboard.operate.overview import NameOverview, Overview, ScheduleOverview, overview
 from jobboard.participants import number_of, runs_of
 from jobboard.states import JobState

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard, client_of
-from jobboard.operate.blocked import Wait, wait_of
+from jobboard.graph.blocked import Wait, wait_of
 
 #: How many jobs of the trash that have children are looked at, and how many children of each: two requests.
 MAX_PARENTS, MAX_CHILDREN = 5, 100

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import AlreadyPosted, BoardUnavailable, RequestRefused
+from jobboard.graph.blocked import Wait
 from jobboard.job import Posting
 from jobboard.logbook import BookRef
-from jobboard.operate.blocked import Wait
 from jobboard.operate.json_values import from_json, parse_json
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_uuid

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from jobboard.operate.blocked import waits_for
+from jobboard.graph.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.outcomes import outcome_of
-from jobboard.backends.rows import IfFailed
 from jobboard.board import client_of, handles_of
+from jobboard.graph.holding import held_of
+from jobboard.graph.reading import MAX_JOBS, Below, jobs_below
 from jobboard.job import row_of
-from jobboard.operate.graph.reading import MAX_JOBS, Below, jobs_below
 from jobboard.operate.waiting import ends_told
 from jobboard.states import LIVE, JobState
 
@@ -53,8 +53,8 @@ def wait_for_families(
     with ends_told(board) as told:
         families = _Families(board, map(row_of, jobs))
         while True:
-            below = jobs_below(board, uuids, most)
-            if not below.is_complete:
+            below = jobs_below(client_of(board), uuids, most)
+            if not below.is_whole:
                 return None
             families.learn(below)
             if not (left := families.open()) or _seconds_left(deadline) <= 0:
@@ -73,7 +73,7 @@ class _Families:
         self._client, self._handles = client_of(board), handles_of(board)
         self.rows: dict[str, JobRow] = {row.uuid: row for row in rows}
         self.gone: set[str] = set()
-        self._parents: dict[str, list[str]] = {}
+        self._children: dict[str, list[str]] = {}
 
     def learn(self, below: Below) -> None:
         """Take over what was read of the jobs that wait for others, and read the others."""
@@ -81,9 +81,9 @@ class _Families:
         others = [uuid for uuid, row in self.rows.items() if uuid not in found and row.state is not JobState.COMPLETE]
         self.rows.update(found)
         self.read(others)
-        self._parents = {}
+        self._children = {}
         for parent, child in below.edges:
-            self._parents.setdefault(child, []).append(parent)
+            self._children.setdefault(parent, []).append(child)
 
     def read(self, uuids: Sequence[str]) -> None:
         for part in self._client.batches(uuids, _ROWS):
@@ -95,26 +95,9 @@ class _Families:
 
     def open(self) -> list[str]:
         """Return the jobs that can end by themselves."""
-        left = [uuid for uuid, row in self.rows.items() if row.state in LIVE and uuid not in self.gone]
-        held: set[str] = set()
-        number = -1
-        while number != len(held):
-            # Most often parents come before their children, and the second turn finds nothing more.
-            number = len(held)
-            for uuid in left:
-                if self._is_held(self.rows[uuid], held):
-                    held.add(uuid)
-        return [uuid for uuid in left if uuid not in held]
-
-    def _is_held(self, row: JobRow, held: Collection[str]) -> bool:
-        """Whether a job waits for one in the trash, or for one that does."""
-        if row.ties is None or not row.ties.has_parents:
-            return False
-        parents, waits = self._parents.get(row.uuid, ()), row.ties.if_failed is IfFailed.WAIT
-        return any(each in held or (waits and self._is_trashed(each)) for each in parents)
-
-    def _is_trashed(self, uuid: str) -> bool:
-        return uuid in self.rows and self.rows[uuid].state is JobState.TRASHED
+        held = held_of(self.rows, self._children)
+        left = (uuid for uuid, row in self.rows.items() if row.state in LIVE)
+        return [uuid for uuid in left if uuid not in held and uuid not in self.gone]
 
     def wait(self, left: Sequence[str], deadline: float | None) -> None:
         """Wait until none of the known jobs can end by itself; most often the last one of them ends last."""

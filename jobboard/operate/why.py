@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from jobboard.board import client_of
 from jobboard.events import EventKind
+from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
-from jobboard.operate.blocked import Wait, wait_of
 from jobboard.operate.durations import duration
 from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.views import paused_sentences

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.rows import IfFailed, JobRow
 from jobboard.board import client_of
-from jobboard.operate.blocked import Wait, wait_of
+from jobboard.graph.blocked import Wait, wait_of
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

@@ -11,7 +11,7 @@ from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.board import client_of
 from jobboard.client.waiting_cycles import WaitingCycles, told
-from jobboard.operate.blocked import Wait, wait_of, waits_for
+from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
 from jobboard.operate.why_ancestors import failed_ancestors

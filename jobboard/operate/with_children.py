@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.edges import may_wait
 from jobboard.backends.outcomes import outcome_of
+from jobboard.board import client_of
+from jobboard.graph.reading import MAX_JOBS, jobs_below
 from jobboard.job import row_of
 from jobboard.operate.bulk import Action, Target
-from jobboard.operate.graph.reading import MAX_JOBS, jobs_below
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ class Family:
     """A job and all that wait for it, as far as an action is for them.
 
     :ivar targets: in the order in which they are to be changed. :ivar states: of each.
-    :ivar left_out: how many are in states that the action is not for. :ivar is_complete: whether these are all.
+    :ivar left_out: how many are in states that the action is not for. :ivar is_whole: whether these are all.
     :ivar went_on: those that went on without a parent that is restored now, and don't wait for it again; their states.
     """
 
     targets: list[Target]
     states: list[JobState]
     left_out: int
-    is_complete: bool
+    is_whole: bool
     went_on: dict[Target, JobState]
 
 
@@ -45,13 +46,13 @@ def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -
     :param most: how many jobs at most beside the one itself.
     :raises BoardUnavailable: the store can't be reached.
     """
-    below = jobs_below(board, [job.uuid], most)
+    below = jobs_below(client_of(board), [job.uuid], most)
     rows = [row_of(job), *below.rows]
     fitting = [row for row in rows if row.state in action.states]
     ordered = fitting if action.verb == "restore" else fitting[::-1]
     went_on = _went_on(rows, fitting, below.edges) if action.verb == "restore" else {}
     states, left_out = [row.state for row in ordered], len(rows) - len(fitting)
-    return Family([_target_of(row) for row in ordered], states, left_out, below.is_complete, went_on)
+    return Family([_target_of(row) for row in ordered], states, left_out, below.is_whole, went_on)
 
 
 def _went_on(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -10,15 +12,44 @@ from starlette.responses import Response
 from jobboard.console.drawing import drawing_of
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
+from jobboard.graph.model import GONE, Graph, Node
 from jobboard.operate.graph.folding import MAX_UNFOLDED, folded
-from jobboard.operate.graph.formats import summary_of
-from jobboard.operate.graph.model import Graph, Node
-from jobboard.operate.graph.reading import read_graph
+from jobboard.operate.graph.formats import MAX_FAILED, summary_of
 from jobboard.states import JobState
 
 #: For how many seconds a graph is kept: to read a large one takes hundreds of requests.
 _GRAPH_AGE = 5.0
-_LISTED = {state.value.lower() for state in JobState}
+_LISTED = {state.value for state in JobState}
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What the page keeps of a graph: how it is drawn, and what of its jobs one by one it shows.
+
+    :ivar failed: the first of those that failed, of ``failed_number``.
+    """
+
+    graph: Graph
+    is_over: bool
+    held: int
+    created_on: datetime | None
+    ended_on: datetime | None
+    failed: tuple[Node, ...]
+    failed_number: int
+
+
+def _read(view: View, uuid: str) -> _Standing:
+    graph = view.board.graph(uuid)
+    failed = graph.failed
+    return _Standing(
+        folded(graph),
+        graph.is_over,
+        len(graph.held),
+        graph.created_on,
+        graph.ended_on,
+        tuple(failed[:MAX_FAILED]),
+        len(failed),
+    )
 
 
 def show(view: View) -> Response:
@@ -28,11 +59,13 @@ def show(view: View) -> Response:
     except ValueError:
         raise HTTPException(404, "that is no uuid of a job") from None
     job = view.board.get(uuid)
-    graph: Graph = answers_of(view).get(("graph", uuid), lambda: folded(read_graph(view.board, uuid)), _GRAPH_AGE)
+    standing: _Standing = answers_of(view).get(("graph", uuid), lambda: _read(view, uuid), _GRAPH_AGE)
+    graph = standing.graph
     return view.render(
         "graph.html",
         job=job,
         graph=graph,
+        standing=standing,
         drawing=drawing_of(graph),
         summary=summary_of(graph),
         links={id: _link(view, node) for id, node in graph.nodes.items()},
@@ -43,8 +76,8 @@ def show(view: View) -> Response:
 def _link(view: View, node: Node) -> str | None:
     """Return where a node leads to: the job, or the list of the jobs that it stands for; None if there is no such."""
     if node.number == 1:
-        return None if node.state == "gone" else view.url(f"jobs/{node.id}")
-    return view.url("jobs", name=node.name, state=[node.state]) if node.state in _LISTED else None
+        return None if node.state == GONE else view.url(f"jobs/{node.uuid}")
+    return view.url("jobs", name=node.name, state=[node.state.lower()]) if node.state in _LISTED else None
 
 
 PAGES = (Page("jobs/{uuid}/graph", show),)

@@ -15,10 +15,10 @@ from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
 from jobboard.events import EventKind
+from jobboard.graph.blocked import awaited_signal
 from jobboard.job import row_of
 from jobboard.operate.anew import ENDED, find_anew
 from jobboard.operate.attempts import attempts_of
-from jobboard.operate.blocked import awaited_signal
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json

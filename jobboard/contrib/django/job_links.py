@@ -15,8 +15,8 @@ from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import task_backends
 from jobboard.contrib.django.names import job_names, path_of
 from jobboard.errors import NotFound
+from jobboard.graph.blocked import waits_for
 from jobboard.job import Job, row_of
-from jobboard.operate.blocked import waits_for
 from jobboard.operate.paging import JobsPage, page_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobState

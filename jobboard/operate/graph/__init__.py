@@ -1,1 +1,1 @@
-"""The graph around a job: which jobs it waits for, which wait for it, and how they all stand."""
+"""A graph of jobs for people: folded, placed, and as text."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from jobboard.operate.graph.layering import layers_of
-from jobboard.operate.graph.model import STATES, Edge, Graph, Node
+from jobboard.graph.layering import layers_of
+from jobboard.graph.model import STATES, Edge, Graph, Node
 
 #: A graph of more jobs than this is folded.
 MAX_UNFOLDED = 200
@@ -25,7 +25,7 @@ def folded(graph: Graph, most: int = MAX_UNFOLDED) -> Graph:
     if len(graph.nodes) <= most:
         return graph
     layers = layers_of(list(graph.nodes), [(edge.parent, edge.child) for edge in graph.edges])
-    smaller = _fold(graph, lambda node: (layers[node.id], node.name, node.state))
+    smaller = _fold(graph, lambda node: (layers[node.uuid], node.name, node.state))
     if len(smaller.nodes) > most:
         smaller = _fold(graph, lambda node: (node.name, node.state))
     if len(smaller.nodes) > most:
@@ -46,22 +46,28 @@ def _name(node: Node, kept: set[tuple[str, str]]) -> str:
     return node.name if (node.name, node.state) in kept else OTHERS
 
 
+def _together(some: Node, one: Node) -> Node:
+    """Return a node that stands for both; what only a single job has goes."""
+    waits_for = some.waits_for if some.waits_for == one.waits_for else None
+    is_held, number = some.is_held and one.is_held, some.number + one.number
+    return Node(some.uuid, some.name, some.state, number, waits_for, is_held=is_held)
+
+
 def _fold(graph: Graph, group_of: Callable[[Node], tuple[Hashable, ...]]) -> Graph:
     first: dict[Hashable, str] = {}
     of: dict[str, str] = {}
     nodes: dict[str, Node] = {}
     for node in graph.nodes.values():
         group = group_of(node)
-        id = node.id if node.id == graph.root else first.setdefault(group, node.id)
-        of[node.id] = id
+        id = node.uuid if node.uuid == graph.root else first.setdefault(group, node.uuid)
+        of[node.uuid] = id
         if id not in nodes:
             name = group[-2]
             nodes[id] = replace(node, name=str(name)) if id != graph.root else node
         else:
-            waits_for = node.waits_for if node.waits_for == nodes[id].waits_for else None
-            nodes[id] = replace(nodes[id], number=nodes[id].number + node.number, waits_for=waits_for, key=None)
+            nodes[id] = _together(nodes[id], node)
     edges = Counter[tuple[str, str]]()
     for edge in graph.edges:
         edges[(of[edge.parent], of[edge.child])] += edge.number
     made = tuple(Edge(parent, child, number) for (parent, child), number in edges.items())
-    return Graph(graph.root, nodes, made, graph.is_complete, is_folded=True)
+    return Graph(graph.root, nodes, made, graph.is_whole, is_folded=True)

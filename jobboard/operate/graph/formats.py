@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
-from jobboard.operate.graph.model import Edge, Graph, Node, links_of
+from jobboard.graph.model import Edge, Graph, Node, links_of
+from jobboard.operate.durations import short_duration
+from jobboard.text import in_one_line
 
 #: The part of a uuid that is shown: commands accept the end of one.
 _SHOWN = 8
+#: How many jobs that failed are named.
+MAX_FAILED = 10
 #: How a job is named of which only its uuid is known.
 _UNNAMED = "job"
 #: The colours of nodes, for DOT and Mermaid.
 _COLOURS = {
-    "trashed": "#ffc9c9", "gone": "#dee2e6", "cancelled": "#dee2e6", "blocked": "#ffec99", "delayed": "#fff3bf",
-    "claimed": "#a5d8ff", "unclaimed": "#e7f5ff", "complete": "#b2f2bb",
+    "TRASHED": "#ffc9c9", "GONE": "#dee2e6", "CANCELLED": "#dee2e6", "BLOCKED": "#ffec99", "DELAYED": "#fff3bf",
+    "CLAIMED": "#a5d8ff", "UNCLAIMED": "#e7f5ff", "COMPLETE": "#b2f2bb",
 }  # fmt: skip
 
 
 def label_of(node: Node) -> str:
     """Return a node in a few words: ``resize 3f2a77c1``, ``report:2026-11-29 3f2a77c1``, or ``9,998 x resize``."""
     name = (node.name or _UNNAMED) if node.key is None else f"{node.name}:{node.key}"
-    return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.id[-_SHOWN:]}"
+    return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.uuid[-_SHOWN:]}"
 
 
 def state_of(node: Node) -> str:
     """Return how a node stands, and what blocks it."""
-    return f"{node.state}, waits for {node.waits_for}" if node.waits_for else node.state
+    state = node.state.lower()
+    return f"{state}, waits for {node.waits_for}" if node.waits_for else state
 
 
 def summary_of(graph: Graph) -> str:
     """Return how many jobs there are of which state: ``12 jobs: 1 trashed, 11 complete``."""
-    states = ", ".join(f"{number:,} {state}" for state, number in graph.states().items())
+    states = ", ".join(f"{number:,} {state.lower()}" for state, number in graph.states().items())
     number = f"{graph.number:,} job{'s' * (graph.number != 1)}"
-    return f"{number}: {states}" if graph.is_complete else f"the nearest {number}, there are more: {states}"
+    return f"{number}: {states}" if graph.is_whole else f"the nearest {number}, there are more: {states}"
+
+
+def standing_of(graph: Graph, time_of: Callable[[datetime], str]) -> Iterator[str]:
+    """Yield how a graph that is not folded stands: its states, whether it is over, and what failed and why."""
+    yield summary_of(graph)
+    if graph.is_whole:
+        yield _end_of(graph, time_of)
+    failed = graph.failed
+    for node in failed[:MAX_FAILED]:
+        yield f"{node.state.lower()}: {label_of(node)}: {in_one_line(node.reason or 'no reason is given')}"
+    if len(failed) > MAX_FAILED:
+        yield f"and {len(failed) - MAX_FAILED:,} more that failed"
+
+
+def _end_of(graph: Graph, time_of: Callable[[datetime], str]) -> str:
+    held = len(graph.held)
+    waiting = f"; {held:,} {'wait' if held > 1 else 'waits'} for what is in the trash" if held else ""
+    if graph.created_on is None or (graph.is_over and graph.ended_on is None):
+        return f"{'over' if graph.is_over else 'not over'}{waiting}"
+    if graph.ended_on is None:
+        return f"not over; posted {time_of(graph.created_on)}{waiting}"
+    took = short_duration((graph.ended_on - graph.created_on).total_seconds())
+    return f"over since {time_of(graph.ended_on)}, {took} after it was posted{waiting}"
 
 
 def tree_of(graph: Graph) -> Iterator[str]:
@@ -95,12 +124,13 @@ def mermaid_of(graph: Graph) -> Iterator[str]:
     numbers = {id: number for number, id in enumerate(graph.nodes)}
     yield "flowchart LR"
     for id, node in graph.nodes.items():
-        yield f'  n{numbers[id]}["{_mermaid_text(label_of(node))}<br>{_mermaid_text(state_of(node))}"]:::{node.state}'
+        text = f"{_mermaid_text(label_of(node))}<br>{_mermaid_text(state_of(node))}"
+        yield f'  n{numbers[id]}["{text}"]:::{node.state.lower()}'
     for edge in graph.edges:
         many = f"|{edge.number}|" if edge.number > 1 else ""
         yield f"  n{numbers[edge.parent]} -->{many} n{numbers[edge.child]}"
     for state in graph.states():
-        yield f"  classDef {state} fill:{_COLOURS[state]},color:#000"
+        yield f"  classDef {state.lower()} fill:{_COLOURS[state]},color:#000"
     yield f"  style n{numbers[graph.root]} stroke-width:4px"
 
 
@@ -119,8 +149,11 @@ def plain_of(graph: Graph) -> dict[str, Any]:
         "uuid": graph.root,
         "jobs": graph.number,
         "states": graph.states(),
-        "complete": graph.is_complete,
+        "whole": graph.is_whole,
         "folded": graph.is_folded,
+        "over": graph.is_over,
+        "created_on": graph.created_on,
+        "ended_on": graph.ended_on,
         "nodes": [_plain_node(node) for node in graph.nodes.values()],
         "edges": [_plain_edge(edge) for edge in graph.edges],
     }
@@ -128,8 +161,9 @@ def plain_of(graph: Graph) -> dict[str, Any]:
 
 def _plain_node(node: Node) -> dict[str, Any]:
     return {
-        "uuid": node.id, "name": node.name, "key": node.key, "state": node.state, "jobs": node.number,
-        "waits_for": node.waits_for,
+        "uuid": node.uuid, "name": node.name, "key": node.key, "state": node.state, "jobs": node.number,
+        "waits_for": node.waits_for, "held": node.is_held, "reason": node.reason, "created_on": node.created_on,
+        "last_modified": node.last_modified, "result": node.result,
     }  # fmt: skip
 
 

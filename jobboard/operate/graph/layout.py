@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jobboard.operate.graph.layering import Pair, layers_of, without_cycles
-from jobboard.operate.graph.model import Links, links_of
+from jobboard.graph.layering import Pair, layers_of, without_cycles
+from jobboard.graph.model import Links, links_of
 
 #: How often the layers are sorted anew, down and up.
 _SWEEPS = 4

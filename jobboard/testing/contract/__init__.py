@@ -66,6 +66,7 @@ from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
 from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.signals import SignalCases
+from jobboard.testing.contract.standing import StandingCases
 from jobboard.testing.contract.steps import StepCases
 from jobboard.testing.contract.strict_order import StrictOrderCases
 from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
@@ -101,7 +102,7 @@ class Contract(
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
-    EdgeRaceCases, Counted,
+    EdgeRaceCases, StandingCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

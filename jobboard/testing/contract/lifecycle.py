@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "consume": lambda board, job: board.consume(job, "alice"),
     "consume_many": lambda board, job: board.consume_many([job], "alice"),
     "abandon": lambda board, job: board.abandon(job, "alice"),
+    "graph": lambda board, job: board.graph(job),
     "trash": lambda board, job: board.trash(job, "alice"),
     "keep": lambda board, job: board.keep("alice").__enter__(),
     "checkpoint": lambda board, job: board.checkpoint(job, "alice", 1),

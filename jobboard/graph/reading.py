@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import EdgePage, EdgeRow, Outcome
 from jobboard.backends.outcomes import outcome_of
-from jobboard.board import client_of
-from jobboard.operate.blocked import waits_for
-from jobboard.operate.graph.layering import layers_of
-from jobboard.operate.graph.model import CANCELLED, GONE, Edge, Graph, Node
+from jobboard.client import BackendClient
+from jobboard.errors import NotFound
+from jobboard.graph.blocked import waits_for
+from jobboard.graph.holding import held_of
+from jobboard.graph.layering import layers_of
+from jobboard.graph.model import CANCELLED, GONE, Edge, Graph, Node, links_of
+from jobboard.record import decoded_or_none
+from jobboard.states import JobState
+from jobboard.validation import moment
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import JobRow
-    from jobboard.board import JobBoard
 
 #: How many jobs a graph has at most beside the one that it is read for, and how many edges.
 MAX_JOBS, MAX_EDGES = 10_000, 50_000
@@ -24,27 +28,31 @@ MAX_JOBS, MAX_EDGES = 10_000, 50_000
 _CHILDREN, _PARENTS = 500, 100
 #: How many jobs one request reads, or asks for their children; and how many children of each it brings.
 _ROWS, _FIRST_CHILDREN = 100, 20
-#: A job of few parents may have them in common with others of its level, if that has more jobs than this.
+#: A job of few parents may have them in common with others of its level, if that has more jobs than this. After so many
+#: in turn that have not, the others of the level are not asked.
 _FEW = 3
 
 #: Returns the neighbours of some jobs in one direction.
 Neighbours = Callable[[Sequence[str]], list[str]]
 
 
-def read_graph(board: JobBoard, uuid: str, most: int = MAX_JOBS) -> Graph:
+def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
     """Return the jobs that hang together with one, and how they stand; changes nothing.
 
     First come those that it waits for, and those that wait for it, over all levels; then those that these lead to,
-    such as other parents of its children. Costs one request for each job that has parents at most, and three for each
-    hundred jobs of a level.
+    such as other parents of its children. Costs three requests for each hundred jobs of a level, and one for each job
+    whose parents the others of its level don't share.
 
     :param most: how many jobs at most beside the one itself.
+    :raises NotFound: the board knows nothing of the job.
     :raises BoardUnavailable: the store can't be reached.
     """
-    reader = _Reader(board, most)
+    reader = _Reader(client, most)
     reader.add([uuid])
     reader.walk([uuid], reader.parents_of)
     reader.walk([uuid], reader.children_of)
+    if len(reader.rows) == 1 and reader.rows[uuid] is None:
+        raise NotFound(f"no job {uuid} on board {client.name!r}")
     reader.walk(list(reader.rows), reader.relatives_of)
     return reader.graph(uuid)
 
@@ -53,27 +61,27 @@ def read_graph(board: JobBoard, uuid: str, most: int = MAX_JOBS) -> Graph:
 class Below:
     """The jobs that wait for some, over all levels.
 
-    :ivar rows: parents before children. :ivar edges: pairs of parent and child. :ivar is_complete: whether this is all.
+    :ivar rows: parents before children. :ivar edges: pairs of parent and child. :ivar is_whole: whether this is all.
     """
 
     rows: list[JobRow]
     edges: Collection[tuple[str, str]]
-    is_complete: bool
+    is_whole: bool
 
 
-def jobs_below(board: JobBoard, uuids: Sequence[str], most: int = MAX_JOBS) -> Below:
+def jobs_below(client: BackendClient, uuids: Sequence[str], most: int = MAX_JOBS) -> Below:
     """Return the jobs that wait for these.
 
     :param most: how many jobs at most beside these.
     :raises BoardUnavailable: the store can't be reached.
     """
-    reader = _Reader(board, most + len(uuids) - 1)
+    reader = _Reader(client, most + len(uuids) - 1)
     reader.add(uuids)
     reader.walk(uuids, reader.children_of)
     layers = layers_of(list(reader.rows), list(reader.edges))
     given = set(uuids)
     order = [reader.rows[uuid] for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
-    return Below([row for row in order if row is not None], reader.edges, reader.is_complete)
+    return Below([row for row in order if row is not None], reader.edges, reader.is_whole)
 
 
 class _Reader:
@@ -83,26 +91,38 @@ class _Reader:
     :ivar edges: pairs of parent and child, both of which are among the jobs.
     """
 
-    def __init__(self, board: JobBoard, most: int) -> None:
-        self._client = client_of(board)
+    def __init__(self, client: BackendClient, most: int) -> None:
+        self._client = client
         self._most = most
         self.rows: dict[str, JobRow | None] = {}
         self.edges: dict[tuple[str, str], None] = {}
-        self.is_complete = True
+        self.is_whole = True
         #: An edge of each parent, which tells what is known of one that the board remembers no more.
         self._edge_of: dict[str, EdgeRow] = {}
         self._missing_parents = Counter[str]()
         self._asked: set[str] = set()
 
     def graph(self, root: str) -> Graph:
-        nodes = {uuid: self._node(uuid, row) for uuid, row in self.rows.items()}
-        return Graph(root, nodes, tuple(Edge(*pair) for pair in self.edges), self.is_complete)
+        known = {uuid: row for uuid, row in self.rows.items() if row is not None}
+        held = held_of(known, links_of(self.rows, self.edges).children)
+        nodes = {uuid: self._node(uuid, row, uuid in held) for uuid, row in self.rows.items()}
+        return Graph(root, nodes, tuple(Edge(*pair) for pair in self.edges), self.is_whole)
 
-    def _node(self, uuid: str, row: JobRow | None) -> Node:
+    def _node(self, uuid: str, row: JobRow | None, is_held: bool) -> Node:
         if row is None:
             return _forgotten(uuid, self._edge_of.get(uuid))
-        state = CANCELLED if outcome_of(row) is Outcome.GONE else row.state.value.lower()
-        return Node(uuid, row.name, state, waits_for=waits_for(row), key=row.key)
+        return Node(
+            uuid,
+            row.name,
+            CANCELLED if outcome_of(row) is Outcome.GONE else row.state.value,
+            waits_for=waits_for(row),
+            key=row.key,
+            is_held=is_held,
+            reason=row.reason,
+            created_on=moment(row.created_on),
+            last_modified=moment(row.last_modified),
+            result=decoded_or_none(row.result, self._client.converter),
+        )
 
     def walk(self, starts: Sequence[str], neighbours: Neighbours) -> None:
         """Go on from these until there is nobody new."""
@@ -126,22 +146,27 @@ class _Reader:
 
     def parents_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the parents of these jobs, if they have any that are not known."""
-        edges, met = self._client.backend.edges, list[str]()
-        for place, uuid in enumerate(uuids):
-            if self._missing_parents[uuid] > 0:
-                found = self._take(self._pages(edges.parents, uuid, _PARENTS), _parent_of)
-                met += found
-                if len(found) <= _FEW < len(uuids) - place:
-                    # They may be parents of the others, too: one page of their children has many of these edges.
-                    self._link(found)
-        return met
+        return self._take(self._edges_to_parents(uuids), _parent_of)
 
-    def _link(self, parents: Sequence[str]) -> None:
-        """Read the edges from these to jobs that are known."""
-        for parent in parents:
+    def _edges_to_parents(self, uuids: Sequence[str]) -> Iterator[EdgeRow]:
+        in_vain = 0
+        for place, uuid in enumerate(uuids):
+            if self._missing_parents[uuid] <= 0:
+                continue
+            found = list(self._pages(self._client.backend.edges.parents, uuid, _PARENTS))
+            yield from found
+            if len(found) <= _FEW < len(uuids) - place and in_vain < _FEW:
+                # They may be parents of the others, too: one page of their children has many of these edges.
+                in_vain = 0 if self._link(found) else in_vain + 1
+
+    def _link(self, edges: Sequence[EdgeRow]) -> bool:
+        """Read the edges from the parents of these to jobs that are known; return whether one was new."""
+        before = len(self.edges)
+        for parent in dict.fromkeys(edge.parent for edge in edges):
             for edge in self._pages(self._client.backend.edges.children, parent, _CHILDREN):
                 if edge.child in self.rows and len(self.edges) < MAX_EDGES:
                     self._keep(edge)
+        return len(self.edges) > before
 
     def _keep(self, edge: EdgeRow) -> None:
         pair = (edge.parent, edge.child)
@@ -179,7 +204,7 @@ class _Reader:
             uuid = other(edge)
             is_new = uuid not in self.rows and uuid not in new
             if (is_new and len(self.rows) + len(new) > self._most) or len(self.edges) >= MAX_EDGES:
-                self.is_complete = False
+                self.is_whole = False
                 break
             met[uuid] = None
             if is_new:
@@ -201,8 +226,9 @@ def _forgotten(uuid: str, edge: EdgeRow | None) -> Node:
     """Return the node of a job that the board remembers no more; only an edge to a child of it tells more."""
     if edge is None:
         return Node(uuid, "", GONE)
-    return Node(uuid, edge.name, "complete" if edge.outcome is Outcome.DONE else GONE)
+    return Node(uuid, edge.name, JobState.COMPLETE.value if edge.outcome is Outcome.DONE else GONE)
 
 
 def _may_have_children(row: JobRow | None) -> bool:
-    return row is None or (row.ties is not None and row.ties.has_children)
+    """Whether to ask for a job's children; one that was complete before they were posted does not know of them."""
+    return row is None or row.state is JobState.COMPLETE or (row.ties is not None and row.ties.has_children)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobboard.operate.graph.model import Links, links_of
+from jobboard.graph.model import Links, links_of
 
 Pair = tuple[str, str]
 

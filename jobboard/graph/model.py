@@ -1,0 +1,149 @@
+"""A graph of jobs as plain data. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+#: How a node stands beside the states of jobs: it was cancelled; or the board remembers it no more, since it was
+#: purged, or its retention is over.
+CANCELLED, GONE = "CANCELLED", "GONE"
+
+#: The states of nodes, those that want attention first.
+STATES = (
+    "TRASHED", "GONE", "CANCELLED", "BLOCKED", "DELAYED", "CLAIMED", "UNCLAIMED", "COMPLETE",
+)  # fmt: skip
+_LIVE = frozenset({"BLOCKED", "DELAYED", "CLAIMED", "UNCLAIMED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A job of a graph, as one read saw it; or several of one name and state that are drawn as one.
+
+    Of a job that the board remembers no more there is only what edges say of it: those to its children have its name,
+    and whether it is complete.
+
+    :ivar uuid: of several jobs that of the first. :ivar name: empty if nobody knows it any more.
+    :ivar state: that of :class:`~jobboard.JobState`, or ``"CANCELLED"``, or ``"GONE"``: purged, or its
+        retention is over.
+    :ivar number: how many jobs it stands for.
+    :ivar waits_for: what blocks it, such as ``signal approved``; None if that is not the same for all of them.
+    :ivar key: the job's; None if it has none, or nobody knows it any more, and of several jobs.
+    :ivar is_held: whether it waits for a job in the trash, or for one that does: it goes on once that one is restored.
+    :ivar reason: why its last attempt failed, or why it was trashed or cancelled.
+    :ivar created_on: when it was posted. :ivar last_modified: when it was changed last; of one that has ended, its end.
+    :ivar result: what its handler returned, as long as its record is there.
+    """
+
+    uuid: str
+    name: str
+    state: str
+    number: int = 1
+    waits_for: str | None = None
+    key: str | None = None
+    is_held: bool = False
+    reason: str | None = None
+    created_on: datetime | None = None
+    last_modified: datetime | None = None
+    result: Any = field(default=None, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended, and may do so by itself."""
+        return self.state in _LIVE and not self.is_held
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A pair of a parent and a child, or several between the same two nodes."""
+
+    parent: str
+    child: str
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The jobs that hang together, by their uuids, and how they stood when they were read.
+
+    :ivar root: the job that it was read for. :ivar nodes: the nearest first.
+    :ivar edges: who waits for whom, or has waited.
+    :ivar is_whole: whether these are all that hang together with that job.
+    :ivar is_folded: whether a node may stand for several jobs.
+    """
+
+    root: str
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...] = ()
+    is_whole: bool = True
+    is_folded: bool = False
+
+    @property
+    def number(self) -> int:
+        """How many jobs there are."""
+        return sum(node.number for node in self.nodes.values())
+
+    def states(self) -> dict[str, int]:
+        """Count the jobs by state; those of which there are none are left out."""
+        count = Counter[str]()
+        for node in self.nodes.values():
+            count[node.state] += node.number
+        return {state: count[state] for state in STATES if count[state]}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no job of it can end by itself any more: each has ended, or waits for one in the trash."""
+        return self.is_whole and not any(node.is_open for node in self.nodes.values())
+
+    @property
+    def failed(self) -> list[Node]:
+        """Those that are in the trash, or were cancelled."""
+        return [node for node in self.nodes.values() if node.state in ("TRASHED", CANCELLED)]
+
+    @property
+    def held(self) -> list[Node]:
+        """Those that wait for a job in the trash, or for one that does."""
+        return [node for node in self.nodes.values() if node.is_held]
+
+    @property
+    def created_on(self) -> datetime | None:
+        """When the first of its jobs was posted, of those whose record is there."""
+        return min((node.created_on for node in self.nodes.values() if node.created_on is not None), default=None)
+
+    @property
+    def ended_on(self) -> datetime | None:
+        """When the last of its jobs ended, of those whose record is there; None as long as it is not over."""
+        if not self.is_over:
+            return None
+        ends = (node.last_modified for node in self.nodes.values() if not node.is_held)
+        return max((end for end in ends if end is not None), default=None)
+
+    def parents(self, uuid: str) -> list[Node]:
+        """Return the jobs that one waits for, or has waited for."""
+        return [self.nodes[edge.parent] for edge in self.edges if edge.child == uuid]
+
+    def children(self, uuid: str) -> list[Node]:
+        """Return the jobs that wait for one, or have waited for it."""
+        return [self.nodes[edge.child] for edge in self.edges if edge.parent == uuid]
+
+
+@dataclass(slots=True)
+class Links:
+    """The children and the parents of each node, in the order of the edges."""
+
+    children: dict[str, list[str]] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+
+
+def links_of(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> Links:
+    """Index edges, given as pairs of parent and child, both ways."""
+    found = Links()
+    for node in nodes:
+        found.children[node], found.parents[node] = [], []
+    for parent, child in edges:
+        found.children[parent].append(child)
+        found.parents[child].append(parent)
+    return found
