@@ -193,7 +193,8 @@ class RunningJob(JobFacts):
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Report how far the job is; operators see it within a second or two.
 
-        It is sent along with the next renewal, so it costs no request of its own, and only the last report counts.
+        It is sent along with the next renewal, so it costs no request of its own, and only the last report counts; what
+        is reported shortly before the end may never be sent.
 
         :param done: a finite number, in any unit; ``total``: how much there is in all, in the same unit.
         :param text: at most 500 characters are kept.
