@@ -80,8 +80,17 @@ class TestGraphPage:
         assert "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete. Not over; posted " in text
         assert "1 waits for what is in the trash." in text
         assert f"trashed scan {jobs['scan'].uuid[-8:]} : bad" in text
-        assert "page blocked 1" in text
+        assert f"page blocked {jobs['page'].uuid[-8:]} parents" in text
         assert "data-refresh" not in page.text
+
+    def test_keys_are_shown_if_there_are_any_and_of_failures(self, board: JobBoard) -> None:
+        first = board.post("extract", key="monday:orders")
+        last = board.post("report", after=[first])
+        board.trash(first, reason="OSError: disk full")
+        page = ask_as(board).get(f"/b/jobs/jobs/{last.uuid}/graph")
+        assert f"trashed extract monday:orders {first.uuid[-8:]} : OSError: disk full" in text_of(page)
+        assert "trashed · monday:orders" in text_of(page)
+        assert f"extract monday:orders trashed {first.uuid[-8:]}" in text_of(page)
 
     def test_a_large_graph_is_folded_and_leads_to_lists(self, board: JobBoard) -> None:
         plan = Posting("plan")

@@ -89,8 +89,7 @@ def test_a_name_is_paused_and_resumed(board: JobBoard, console: Asking, told: li
     console.post("/b/shop/names", {"action": "pause", "name": "", "confirmed": "yes", "reason": "disk full"})
     page = console.post("/b/shop/names", {"action": "resume", "name": "mail"})
     assert "The whole board is paused" in text_of(page)
-    assert "by ann since 20" in text_of(page)
-    assert "disk full" in text_of(page)
+    assert re.search(r"by ann \d+s ago : disk full", text_of(page))
     assert board.paused() == {None}
     console.post("/b/shop/names", {"action": "resume", "name": ""})
     assert board.paused() == set()
@@ -301,7 +300,7 @@ def test_health_names_the_store_and_checks_and_repairs_its_records(
 ) -> None:
     page = text_of(console.get("/b/shop/health"))
     assert "Kind memory" in page
-    assert "524,288 bytes" in page
+    assert "Largest details 512 KiB" in page
     assert "Durable no it is gone with its process" in page
     assert "All records agree" in text_of(console.post("/b/shop/health", {"action": "check"}))
     asked: list[bool] = []

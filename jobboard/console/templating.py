@@ -107,5 +107,9 @@ def count_of(number: int | None) -> str:
 
 
 def size_of(number: int | None) -> Markup:
-    """Show a number of bytes in mebibytes; "-" if there is none."""
-    return Markup("{:,.0f} MiB").format(number / 2**20) if number else shown(None)
+    """Show a number of bytes in mebibytes, or kibibytes if it is less than one; "-" if there is none."""
+    if not number:
+        return shown(None)
+    return (
+        Markup("{:,.0f} MiB").format(number / 2**20) if number >= 2**20 else Markup("{:.0f} KiB").format(number / 2**10)
+    )

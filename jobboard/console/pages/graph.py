@@ -69,6 +69,7 @@ def show(view: View) -> Response:
         drawing=drawing_of(graph),
         summary=summary_of(graph),
         links={id: _link(view, node) for id, node in graph.nodes.items()},
+        has_keys=any(node.key is not None for node in graph.nodes.values()),
         most=MAX_UNFOLDED,
     )
 
