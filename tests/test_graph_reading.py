@@ -89,6 +89,7 @@ def test_a_fan_out_of_ten_thousand_is_read_in_pages(board: JobBoard) -> None:
     graph = board.graph(jobs["plan"].uuid)
     assert (len(graph.nodes), len(graph.edges), graph.is_whole) == (10_000, 19_996, True)
     asked = len(requests)
+    assert sum(len(graph.parents(uuid)) + len(graph.children(uuid)) for uuid in graph.nodes) == 2 * 19_996
     # A page of 500 children; a row, a count, and the children of their own for each hundred of them.
     assert asked <= 20 + 3 * 100 + 10
     requests.clear()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 #: How a node stands beside the states of jobs: it was cancelled; or the board remembers it no more, since it was
@@ -65,7 +66,7 @@ class Edge:
     number: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
     """The jobs that hang together, by their uuids, and how they stood when they were read.
 
@@ -122,12 +123,16 @@ class Graph:
         return max((end for end in ends if end is not None), default=None)
 
     def parents(self, uuid: str) -> list[Node]:
-        """Return the jobs that one waits for, or has waited for."""
-        return [self.nodes[edge.parent] for edge in self.edges if edge.child == uuid]
+        """Return the jobs that one of them waits for, or has waited for; no request."""
+        return [self.nodes[parent] for parent in self._links.parents[uuid]]
 
     def children(self, uuid: str) -> list[Node]:
-        """Return the jobs that wait for one, or have waited for it."""
-        return [self.nodes[edge.child] for edge in self.edges if edge.parent == uuid]
+        """Return the jobs that wait for one of them, or have waited for it; no request."""
+        return [self.nodes[child] for child in self._links.children[uuid]]
+
+    @cached_property
+    def _links(self) -> Links:
+        return links_of(self.nodes, ((edge.parent, edge.child) for edge in self.edges))
 
 
 @dataclass(slots=True)
