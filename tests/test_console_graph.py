@@ -90,6 +90,9 @@ class TestGraphPage:
         page = ask_as(board).get(f"/b/jobs/jobs/{last.uuid}/graph")
         assert f"trashed extract monday:orders {first.uuid[-8:]} : OSError: disk full" in text_of(page)
         assert "trashed · monday:orders" in text_of(page)
+        board.post("load", key="monday:a-table-with-a-very-long-name", after=[first])
+        text = text_of(ask_as(board).get(f"/b/jobs/jobs/{first.uuid}/graph"))
+        assert re.search(r"blocked · …\S*a-very-long-name ", text)
         assert f"extract monday:orders trashed {first.uuid[-8:]}" in text_of(page)
 
     def test_a_large_graph_is_folded_and_leads_to_lists(self, board: JobBoard) -> None:

@@ -19,6 +19,8 @@ from jobboard.states import JobState
 
 #: For how many seconds a graph is kept: to read a large one takes hundreds of requests.
 _GRAPH_AGE = 5.0
+#: How many characters a line of a box has room for.
+_MAX_LINE = 31
 _LISTED = {state.value for state in JobState}
 
 
@@ -69,9 +71,21 @@ def show(view: View) -> Response:
         drawing=drawing_of(graph),
         summary=summary_of(graph),
         links={id: _link(view, node) for id, node in graph.nodes.items()},
+        lines={id: _line_of(node) for id, node in graph.nodes.items()},
         has_keys=any(node.key is not None for node in graph.nodes.values()),
         most=MAX_UNFOLDED,
     )
+
+
+def _line_of(node: Node) -> str:
+    """Return what stands in a box below the name; lines lead to parents, and keys differ at their end."""
+    state = node.state.lower()
+    said = state if node.waits_for in (None, "parents") else f"{state}: {node.waits_for}"
+    said = said if len(said) <= _MAX_LINE else f"{said[: _MAX_LINE - 1]}…"
+    mark, left = node.uuid[-8:] if node.key is None else node.key, _MAX_LINE - len(said) - len(" · ")
+    if node.number > 1 or left < len(node.uuid[-8:]):
+        return said
+    return f"{said} · {mark if len(mark) <= left else f'…{mark[1 - left :]}'}"
 
 
 def _link(view: View, node: Node) -> str | None:
