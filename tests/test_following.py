@@ -198,3 +198,16 @@ def test_a_fault_of_what_makes_the_posting_holds_up_no_end(board: JobBoard, capl
 def test_what_cannot_follow_is_refused_at_the_declaration(wrong: Any) -> None:
     with pytest.raises((TypeError, InvalidPosting), match="on_trashed"):
         Handlers().handler("order", on_trashed=wrong)(lambda job: None)
+
+
+@pytest.mark.parametrize("wrong", [3, object(), "no uuid"])
+def test_what_is_no_job_in_a_posting_that_follows_is_named(board: JobBoard, wrong: Any) -> None:
+    job = board.post("order")
+
+    def order(_job: RunningJob) -> Then:
+        return Then([Posting("pack", after=[wrong])])
+
+    with pytest.raises(InvalidPosting, match="what should follow it can't be posted: .*uuid"):
+        run(board, order)
+    assert job.state is JobState.TRASHED
+    refuse(board, "pack")

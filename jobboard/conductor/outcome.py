@@ -170,12 +170,21 @@ def outcome_of_result(result: Any) -> Outcome:
         # A copy as plain data, made in the handler's own thread: code of the handler, such as a dict's overridden
         # ``items``, must not run in a thread that serves other jobs.
         if isinstance(result, Then):
-            return Succeeded(plain_copy("result", result.result), fixed_postings(result.postings))
+            return _outcome_of_then(result)
         return Succeeded(plain_copy("result", result))
     except InvalidPosting as error:
         return result_that_cannot_travel(error)
     except BaseException as error:
         return result_that_cannot_travel(f"reading it raised {name_of(error)}")
+
+
+def _outcome_of_then(then: Then) -> Outcome:
+    result = plain_copy("result", then.result)
+    try:
+        return Succeeded(result, fixed_postings(then.postings))
+    except (TypeError, ValueError) as error:
+        # Such as after=[something else than a job], of which the text says more than the type.
+        return postings_that_cannot_follow(error)
 
 
 def fixed_postings(postings: Iterable[Posting]) -> tuple[Posting, ...]:
