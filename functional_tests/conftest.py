@@ -16,7 +16,7 @@ from servers.certificates import make_certificates
 from turns import skip_what_others_take
 from xdist.scheduler import LoadScopeScheduling
 
-pytest_plugins = ("jobboard.testing.counting",)
+pytest_plugins = ("collected_tests", "jobboard.testing.counting")
 
 # A run under nohup ignores SIGHUP, and so would all programs that the tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
