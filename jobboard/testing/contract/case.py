@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from jobboard.board import JobBoard
-from jobboard.job import Job
+from jobboard.board import JobBoard, handles_of
+from jobboard.job import Job, row_of
 from jobboard.states import JobState
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
@@ -112,12 +112,13 @@ def snapshot(board: JobBoard, job: Job) -> Snapshot:
     return Snapshot(
         record.state, record.attempts, record.owner, record.token, record.expires_at, record.run_at,
         record.last_modified, record.last_error, record.reason, record.checkpoint, record.result, record.cancel_asked,
-        tuple(now.history), now.details,
+        tuple(row_of(now).history), now.details,
     )  # fmt: skip
 
 
 def state_of(board: JobBoard, job: Job) -> JobState:
-    return board.get(job.uuid).record.state
+    """Read the state of a job anew, without its history; one request."""
+    return handles_of(board).reader.row(job.uuid).state
 
 
 def claim_one(board: JobBoard, who: str = "alice", **options: Any) -> Job:
@@ -136,17 +137,17 @@ def drain(board: JobBoard, who: str = "alice", *, limit: int = 100) -> Iterator[
             yield job
 
 
-def until_expired(board: JobBoard, *jobs: Job) -> None:
+def until_expired(board: JobBoard, *jobs: Job, every: float = 0.01) -> None:
     """Wait until the claims of these jobs are over."""
     for job in jobs:
-        eventually(lambda job=job: state_of(board, job) is not JobState.CLAIMED)  # type: ignore[misc]
+        eventually(lambda job=job: state_of(board, job) is not JobState.CLAIMED, every=every)  # type: ignore[misc]
 
 
 def let_a_claim_expire(board: JobBoard, seconds: float = SHORT) -> None:
     """Wait until a claim that is made now for ``seconds`` has expired by the store's own clock."""
     witness = board.post("a witness of time", uuid=None)
     board.claim(witness, "a witness", seconds)
-    until_expired(board, witness)
+    until_expired(board, witness, every=max(0.01, seconds / 20))
     board.cancel(witness)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from jobboard.job import Job, Posting
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.states import JobPriority, JobState
 from jobboard.testing.contract.case import LONG, Case, needs
+from jobboard.testing.contract.lane_case import kinds_told
 from jobboard.validation import new_uuid
 
 BLOCKED, UNCLAIMED, DELAYED, CLAIMED, COMPLETE, TRASHED = (
@@ -23,8 +25,8 @@ BLOCKED, UNCLAIMED, DELAYED, CLAIMED, COMPLETE, TRASHED = (
 
 each_way = pytest.mark.parametrize("if_failed", [each.value for each in IfFailed])
 
-#: How many edges are read at a time: fewer than there are.
-_PAGE = 2
+#: How many edges are read at a time: at first fewer than there are.
+_PAGES = (2, 4, 8, *(16,) * 100)
 
 
 def of_edges(case: Callable[..., None]) -> Callable[..., None]:
@@ -70,7 +72,7 @@ def link(board: JobBoard, child: Job | str, *parents: Job | str) -> LinkOutcome:
 def parents_of(board: JobBoard, child: Job) -> dict[str, EdgeRow]:
     """Return the edges to the parents of a job, by the parents' uuids."""
     edges = client_of(board).backend.edges
-    found = list(_all_edges(lambda cursor: edges.parents(child.uuid, cursor, _PAGE)))
+    found = list(_all_edges(partial(edges.parents, child.uuid)))
     assert all(edge.child == child.uuid for edge in found)
     assert len({edge.parent for edge in found}) == len(found), "an edge is listed once"
     return {edge.parent: edge for edge in found}
@@ -79,20 +81,21 @@ def parents_of(board: JobBoard, child: Job) -> dict[str, EdgeRow]:
 def children_of(board: JobBoard, parent: Job) -> dict[str, EdgeRow]:
     """Return the edges to the children of a job, by the children's uuids."""
     edges = client_of(board).backend.edges
-    found = list(_all_edges(lambda cursor: edges.children(parent.uuid, cursor, _PAGE)))
+    found = list(_all_edges(partial(edges.children, parent.uuid)))
     assert all(edge.parent == parent.uuid and edge.result is None for edge in found)
     assert len({edge.child for edge in found}) == len(found), "an edge is listed once"
     return {edge.child: edge for edge in found}
 
 
-def _all_edges(read: Callable[[object | None], Any]) -> Iterator[EdgeRow]:
+def _all_edges(read: Callable[[object | None, int], Any]) -> Iterator[EdgeRow]:
     cursor: object | None = None
-    while True:
-        page = read(cursor)
+    for limit in _PAGES:
+        page = read(cursor, limit)
         yield from page.edges
         cursor = page.cursor
         if cursor is None:
             return
+    raise AssertionError("a cursor that has no end")
 
 
 def outcomes_of(board: JobBoard, child: Job, *parents: Job) -> list[Outcome]:
@@ -141,7 +144,7 @@ def is_gone(board: JobBoard, job: Job) -> bool:
 
 def lines_of(board: JobBoard, job: Job, kind: str) -> int:
     """Return how many lines of this kind the history of a job has."""
-    return sum(str(line.kind) == kind for line in board.get(job.uuid).history)
+    return kinds_told(board, job).count(kind)
 
 
 def uuids(jobs: Iterable[Job]) -> set[str]:

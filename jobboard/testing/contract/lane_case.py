@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of, handles_of
 from jobboard.job import Job
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, Case, needs, uuids_of
@@ -50,12 +50,16 @@ def post_tied(board: JobBoard, lane: str = LANE, *, name: str = "resize", **opti
 
 
 def states_of(board: JobBoard, *jobs: Job) -> list[JobState]:
-    return [board.get(job.uuid).record.state for job in jobs]
+    """Read the states of these jobs anew; one request."""
+    client = client_of(board)
+    rows = client.call(client.backend.jobs.read, uuids_of(jobs))
+    assert None not in rows
+    return [row.state for row in rows if row]
 
 
 def kinds_told(board: JobBoard, job: Job) -> list[str]:
     """Return the kinds of the lines of a job's history."""
-    return [str(line.kind) for line in board.get(job.uuid).history]
+    return [str(line.kind) for line in handles_of(board).reader.history(job.uuid)]
 
 
 def slots_of(board: JobBoard, lane: str = LANE) -> tuple[int, int, int]:
