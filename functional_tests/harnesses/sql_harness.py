@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harnesses.server_harness import GARBAGE, ServerHarness
+from jobboard.backends.address import Address
+from jobboard.backends.base import Backend
+from jobboard.backends.sql.dialect import TableNames
 from jobboard.backends.sql.mysql.backend import MysqlBackend
 from jobboard.backends.sql.postgresql.backend import PostgresqlBackend
+from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
+from jobboard.backends.sql.postgresql.mode import Connect
 from jobboard.board import JobBoard
 
 
@@ -49,3 +54,52 @@ class DistributedHarness(PostgresqlHarness):
 
     def uri(self) -> str:
         return f"{super().uri()}?mode=distributed"
+
+
+class WarmPostgresqlHarness(PostgresqlHarness):
+    """Its boards leave their connections to those of later tests.
+
+    A connection is a process of the server; a new one reads the catalogs and plans each statement anew, which would
+    take most of the time of a short test.
+
+    :param idle: the connections that no board has.
+    """
+
+    def __init__(self, uri: str, idle: list[Any]) -> None:
+        super().__init__(uri)
+        self._idle = idle
+
+    def backend(self, name: str) -> Backend:
+        return _WarmBackend(self._idle, name, Address.parse(self.uri()))
+
+
+class _WarmBackend(PostgresqlBackend):
+    def __init__(self, idle: list[Any], name: str, address: Address) -> None:
+        super().__init__(name, address)
+        self._idle = idle
+
+    def _driver_of(self, connect: Connect, where: str, table_names: TableNames) -> PostgresqlDriver:
+        return _WarmDriver(self._idle, connect, where, table_names)
+
+
+class _WarmDriver(PostgresqlDriver):
+    def __init__(self, idle: list[Any], connect: Connect, where: str, table_names: TableNames) -> None:
+        super().__init__(self._connect_warm, where, table_names)
+        self._idle, self._connect_anew = idle, connect
+
+    def _connect_warm(self, timeout: float) -> Any:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect_anew(timeout)
+
+    def end(self, connection: Any) -> None:
+        """Leave it to others, once its session holds and hears nothing."""
+        if self._mode is None or not self.is_alive(connection):
+            super().end(connection)
+            return
+        self._mode.forget(connection)
+        connection.execute("UNLISTEN *; SELECT pg_advisory_unlock_all()")
+        while connection.pgconn.notifies() is not None:
+            pass
+        self._idle.append(connection)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from harnesses.sql_harness import PostgresqlHarness
+from harnesses.sql_harness import WarmPostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
@@ -13,9 +14,17 @@ from jobboard.testing import CONTRACT_CASES, Contract, Harness
 pytest_plugins = ("harnesses.sql_fixtures",)
 
 
+@pytest.fixture(scope="module")
+def idle_connections() -> Iterator[list[Any]]:
+    idle: list[Any] = []
+    yield idle
+    for connection in idle:
+        connection.close()
+
+
 @pytest.fixture
-def harness(postgresql: PostgresqlServer) -> Iterator[Harness]:
-    with PostgresqlHarness(postgresql.uri) as harness:
+def harness(postgresql: PostgresqlServer, idle_connections: list[Any]) -> Iterator[Harness]:
+    with WarmPostgresqlHarness(postgresql.uri, idle_connections) as harness:
         yield harness
 
 
