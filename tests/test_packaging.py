@@ -138,3 +138,10 @@ def test_the_core_needs_no_more_than_it_says() -> None:
     needed = [line for line in metadata.requires("jobboard") or [] if "extra ==" not in line]
     assert sorted(line.split(">")[0].lower() for line in needed) == ["msgpack", "sqlalchemy", "stevedore"]
     assert {"click", "rich", "redis", "pytest", "sqlalchemy"} & loaded_by("from jobboard import *") == set()
+
+
+def test_a_board_in_a_file_loads_no_dialect_of_a_server(tmp_path: Path) -> None:
+    code = f"import jobboard\nwith jobboard.open('jobs', 'sqlite:///{tmp_path}/jobs.db') as board: board.post('resize')"
+    loaded = loaded_by(code)
+    assert "sqlalchemy.dialects.sqlite" in loaded
+    assert not {"sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"} & loaded

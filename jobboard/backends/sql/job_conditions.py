@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Integer, any_, cast, func, literal_column, or_, select
-from sqlalchemy.dialects.postgresql import array
 
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.schema import jobs
-from jobboard.backends.sql.statement import Statement, each_of, either, for_each_of, in_list, p
+from jobboard.backends.sql.statement import Statement, each_of, either, for_each_of, in_array, in_list, p
 
 # States stand in the text, not in parameters: only then can a partial index serve a statement.
 BLOCKED, DELAYED, UNCLAIMED, CLAIMED, COMPLETE, TRASHED = (
@@ -67,7 +66,7 @@ def of_these(wanted: Any) -> Statement:
 # What PostgreSQL updates or deletes it finds for another table's rows by a join only. A plan for few jobs would begin
 # with all of the board; where the board is the other table's too, and in a list, no index can begin it.
 def is_one_of(others: Any) -> Any:
-    return (jobs.c.board == any_(array([others.c.board]))) & (jobs.c.uuid == others.c.uuid)
+    return in_array(jobs.c.board, others.c.board) & (jobs.c.uuid == others.c.uuid)
 
 
 _listed = each_of("uuids")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
-from sqlalchemy import ARRAY, Text, bindparam, cast, func, literal_column, select, true
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy import ARRAY, Text, bindparam, cast, func, insert, literal_column, select, true
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
@@ -20,26 +21,29 @@ from jobboard.backends.sql.dialect import Dialect, kinds_of
 
 T = TypeVar("T")
 
+_Clause = Executable | Callable[[], Executable]
+
 
 class Statement:
     """A Core construct, and its text in each dialect that ran it; ``:board`` and ``:now`` are the transaction's.
 
+    :param clause: the construct, or what makes it once it is wanted.
     :param otherwise: what says the same to a kind of database that needs other words, by the name of the kind.
     """
 
     __slots__ = ("_texts", "clause", "otherwise")
 
-    def __init__(self, clause: Executable, **otherwise: Executable) -> None:
+    def __init__(self, clause: _Clause, **otherwise: _Clause) -> None:
         self.clause = clause
-        self.otherwise: Mapping[str, Executable] = otherwise
+        self.otherwise: Mapping[str, _Clause] = otherwise
         self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def on(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         """Return the text, and the values of those parameters that are always the same."""
         found = self._texts.get(dialect.key)
         if found is None:
-            clause = _in_words_of(dialect.compiler, self.otherwise, self.clause)
-            compiled: Any = clause.compile(dialect=dialect.compiler)  # type: ignore[attr-defined]
+            clause: Any = _in_words_of(dialect.compiler, self.otherwise, self.clause)
+            compiled = (clause() if callable(clause) else clause).compile(dialect=dialect.compiler)
             constants = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
             found = self._texts[dialect.key] = (dialect.table_names.apply(str(compiled)), constants)
         return found
@@ -105,6 +109,11 @@ def in_list(column: Any, name: str) -> Any:
     )
 
 
+def in_array(column: Any, other: Any) -> Any:
+    """PostgreSQL's ``column = other``, by which no index can begin a plan."""
+    return _InItsWords(lambda text_of: f"{text_of(column)} = ANY (ARRAY[{text_of(other)}])")
+
+
 def is_selective(condition: Any) -> Any:
     """Return a condition of which SQLite's planner is to think that few rows fulfil it.
 
@@ -150,24 +159,35 @@ def literal_list(values: Iterable[str | int]) -> tuple[str | int | None, ...]:
     return tuple(values) or (None,)
 
 
+def _insert(kind: str, table: Table) -> Any:
+    """Return the INSERT of a kind of database; its dialect takes 25 ms to import, and a board needs one of them."""
+    return import_module(f"sqlalchemy.dialects.{kind}").insert(table)
+
+
 def insert_new(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     """Insert a row unless there is one of its key."""
-    on_sqlite, on_postgresql = (
-        dialect.insert(table).inline().values(values).on_conflict_do_nothing(index_elements=keys)
-        for dialect in (sqlite, postgresql)
-    )
-    on_mysql = mysql.insert(table).values(values).prefix_with("IGNORE")
-    return Statement(on_sqlite, postgresql=on_postgresql, mysql=on_mysql)
+
+    def of(kind: str) -> Executable:
+        clause: Executable = _insert(kind, table).inline().values(values).on_conflict_do_nothing(index_elements=keys)
+        return clause
+
+    on_mysql = insert(table).values(values).prefix_with("IGNORE")
+    return Statement(partial(of, "sqlite"), postgresql=partial(of, "postgresql"), mysql=on_mysql)
 
 
 def put(table: Table, keys: list[str], values: dict[str, Any]) -> Statement:
     """Insert a row, or change that of its key."""
     changed = {name: value for name, value in values.items() if name not in keys}
-    # MySQL's is sent with its values written into it: each only once, since it may be large.
-    row = mysql.insert(table).values(values)
-    on_sqlite, on_postgresql = (
-        dialect.insert(table).inline().values(values).on_conflict_do_update(index_elements=keys, set_=changed)
-        for dialect in (sqlite, postgresql)
-    )
-    on_mysql = row.on_duplicate_key_update({name: row.inserted[name] for name in changed})
-    return Statement(on_sqlite, postgresql=on_postgresql, mysql=on_mysql)
+
+    def of(kind: str) -> Executable:
+        row = _insert(kind, table).inline().values(values)
+        clause: Executable = row.on_conflict_do_update(index_elements=keys, set_=changed)
+        return clause
+
+    def on_mysql() -> Executable:
+        # Its values are written into it: each only once, since it may be large.
+        row = _insert("mysql", table).values(values)
+        clause: Executable = row.on_duplicate_key_update({name: row.inserted[name] for name in changed})
+        return clause
+
+    return Statement(partial(of, "sqlite"), postgresql=partial(of, "postgresql"), mysql=on_mysql)

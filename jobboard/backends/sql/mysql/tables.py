@@ -18,6 +18,8 @@ def _tables() -> list[Table]:
     copies = MetaData()
     tables = [table.to_metadata(copies) for table in schema.metadata.sorted_tables]
     _free_keys_of_the_gone(copies.tables[schema.jobs.name])
+    replaced = next(index for index in copies.tables[schema.journal.name].indexes if index.name == "jobboard_replaced")
+    replaced.dialect_kwargs["mysql_length"] = {"reason": 36}
     return tables
 
 

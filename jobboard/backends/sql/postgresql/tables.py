@@ -23,6 +23,8 @@ _VACUUMED_SOON = ("jobs", "journal")
 def _tables() -> list[Table]:
     copies = MetaData()
     tables = [table.to_metadata(copies) for table in schema.metadata.sorted_tables]
+    for index in (index for table in tables for index in table.indexes):
+        index.dialect_kwargs["postgresql_where"] = index.dialect_options["sqlite"]["where"]
     jobs = copies.tables[schema.jobs.name]
     # A claim adds an entry less where the index of the ready order leaves claimed jobs to that of what is due. It has
     # those too whose claims never end, and tells them from the delayed ones.
