@@ -35,8 +35,9 @@ class EtcdServer(RunningServer):
 
     def _compose(self) -> None:
         self.command = [
-            # It collects garbage a quarter as often, which costs memory, and saves a fifth of its time.
-            *("env", "GOGC=400"),
+            # It collects garbage a quarter as often, which costs memory, and saves a fifth of its time. One thread at a
+            # time need not wake others for each request, which saves a sixth.
+            *("env", "GOGC=400", "GOMAXPROCS=1"),
             program("etcd", "etcd-server"),
             *("--name", self.name, "--data-dir", str(self.folder / "data")),
             *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
