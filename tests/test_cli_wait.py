@@ -12,7 +12,7 @@ from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import JobBoard, fetch
 from jobboard.cli.app import run
-from jobboard.events import EventKind
+from jobboard.events import EventKind, JobEvent
 from jobboard.operate.waiting import wait_for_ends
 from jobboard.operate.waiting_families import wait_for_families
 from jobboard.types import IfFailedName
@@ -106,6 +106,24 @@ def test_what_ends_and_is_forgotten_while_another_is_waited_for_is_known(
         end(board, first)
         thread.join(60)
         assert ends == ["COMPLETE", "CANCELLED", "PURGED", "COMPLETE"]
+
+
+@pytest.mark.parametrize("options", [[], ["--with-children"]])
+def test_how_a_job_that_is_gone_ended_may_be_told_a_moment_later(
+    board: JobBoard, wait: Wait, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    jobs, subscribe = [board.post(name) for name in "abc"], JobBoard.subscribe
+
+    def subscribe_late(board: JobBoard, callback: Callable[[JobEvent], object], *kinds: Any) -> Any:
+        def tell(event: JobEvent) -> None:
+            threading.Timer(0.3, callback, (event,)).start()
+
+        return subscribe(board, tell, *kinds)
+
+    monkeypatch.setattr(JobBoard, "subscribe", subscribe_late)
+    for job, after in zip(jobs, (0.3, 0.4, 0.5), strict=True):
+        threading.Timer(after, board.cancel, (job,)).start()
+    assert wait(*(job.uuid for job in jobs), *options) == (1, ["CANCELLED"] * 3)
 
 
 class TestWithChildren:

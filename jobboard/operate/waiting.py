@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,38 @@ if TYPE_CHECKING:
     from jobboard.job import Job
 
 _ENDS = {EventKind.CONSUMED: "COMPLETE", EventKind.CANCELLED: "CANCELLED", EventKind.PURGED: "PURGED"}
+
+#: For how long the events of jobs that are gone may be on their way, in seconds.
+_ON_ITS_WAY = 1.0
+
+
+class EndsTold:
+    """How jobs ended, as events tell it: the board may forget one while another one is waited for."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+        self._change = threading.Condition()
+        self._until: float | None = None
+
+    def note(self, event: JobEvent) -> None:
+        with self._change:
+            if event.uuid is not None:
+                self._states[event.uuid] = _ENDS[event.kind]
+            self._change.notify_all()
+
+    def so_far(self, uuid: str) -> str | None:
+        """Return how a job ended, if it was told already."""
+        return self._states.get(uuid)
+
+    def of_gone(self, uuid: str) -> str:
+        """Return how a job ended that the board does not have; GONE if nobody tells it.
+
+        A read may see it gone before the event is here: the first who asks begins a second for all of them.
+        """
+        with self._change:
+            self._until = self._until or time.monotonic() + _ON_ITS_WAY
+            self._change.wait_for(lambda: uuid in self._states, max(0.0, self._until - time.monotonic()))
+            return self._states.get(uuid, "GONE")
 
 
 def wait_for_ends(board: JobBoard, jobs: Sequence[Job], timeout: float | None) -> list[dict[str, Any]]:
@@ -33,27 +66,22 @@ def wait_for_ends(board: JobBoard, jobs: Sequence[Job], timeout: float | None) -
 
 
 @contextlib.contextmanager
-def ends_told(board: JobBoard) -> Iterator[dict[str, str]]:
-    """Note how jobs end, by their uuids: the board may forget one while another one is waited for."""
-    told = dict[str, str]()
-
-    def note(event: JobEvent) -> None:
-        if event.uuid is not None:
-            told[event.uuid] = _ENDS[event.kind]
-
-    unsubscribe = board.subscribe(note, _ENDS.keys())
+def ends_told(board: JobBoard) -> Iterator[EndsTold]:
+    """Listen to how jobs end."""
+    told = EndsTold()
+    unsubscribe = board.subscribe(told.note, _ENDS.keys())
     try:
         yield told
     finally:
         unsubscribe()
 
 
-def _end_of(job: Job, deadline: float | None, told: dict[str, str]) -> dict[str, Any]:
+def _end_of(job: Job, deadline: float | None, told: EndsTold) -> dict[str, Any]:
     is_complete = job.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
     record = job.record
     state = record.state.value
     if record.state is JobState.COMPLETE and not is_complete:
-        state = "CANCELLED" if record.cancel_asked else told.get(job.uuid, "GONE")
+        state = "CANCELLED" if record.cancel_asked else told.of_gone(job.uuid)
     elif record.state is JobState.TRASHED:
-        state = told.get(job.uuid, state)
+        state = told.so_far(job.uuid) or state
     return {"uuid": job.uuid, "name": job.name, "state": state, "result": record.result, "reason": record.reason}

@@ -13,7 +13,7 @@ from jobboard.board import client_of, handles_of
 from jobboard.graph.holding import held_of
 from jobboard.graph.reading import MAX_JOBS, Below, jobs_below
 from jobboard.job import row_of
-from jobboard.operate.waiting import ends_told
+from jobboard.operate.waiting import EndsTold, ends_told
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ class _Families:
             self.read(left)
             left = self.open()
 
-    def end_of(self, uuid: str, told: dict[str, str]) -> dict[str, Any]:
+    def end_of(self, uuid: str, told: EndsTold) -> dict[str, Any]:
         row = self.rows[uuid]
         state = row.state.value
         if uuid in self.gone:
-            state = told.get(uuid, "GONE")
+            state = told.of_gone(uuid)
         elif outcome_of(row) is Outcome.GONE:
             state = "CANCELLED"
         record = self._handles.any(row).record
