@@ -112,8 +112,8 @@ def test_a_graph_is_shown_mended_and_taken_off(run: Callable[..., str], board: J
     uuid, report = jobs[0].uuid, jobs[-1].uuid
     for start in (uuid, report, jobs[100].uuid):
         graph = told("show", start, "--graph")
-        assert (graph["jobs"], len(graph["edges"]), graph["complete"]) == (232, 460, True)
-        assert graph["states"] == {"blocked": 231, "unclaimed": 1}
+        assert (graph["jobs"], len(graph["edges"]), graph["whole"]) == (232, 460, True)
+        assert graph["states"] == {"BLOCKED": 231, "UNCLAIMED": 1}
     assert len(run("show", report, "--graph").splitlines()) == 4
 
     board.claim_next("w1")
