@@ -114,7 +114,7 @@ def test_a_graph_is_shown_mended_and_taken_off(run: Callable[..., str], board: J
         graph = told("show", start, "--graph")
         assert (graph["jobs"], len(graph["edges"]), graph["whole"]) == (232, 460, True)
         assert graph["states"] == {"BLOCKED": 231, "UNCLAIMED": 1}
-    assert len(run("show", report, "--graph").splitlines()) == 4
+    assert len(run("show", report, "--graph").splitlines()) == 5
 
     board.claim_next("w1")
     board.consume(uuid, "w1", {"ok": True})

@@ -297,6 +297,17 @@ def test_an_engine_is_left_as_it_was_found(place: Place) -> None:
     engine.dispose()
 
 
+def test_a_board_needs_no_place_in_the_pool_of_an_engine(place: Place) -> None:
+    scheme, driver = ("postgresql", "psycopg") if place.site.is_postgresql else ("mysql", "pymysql")
+    engine = create_engine(
+        place.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"), pool_size=1, max_overflow=0, pool_timeout=0.1
+    )
+    with engine.connect(), backend("jobs", scheme, engine=engine) as board:
+        board.post("resize")
+        assert board.job_count == 1
+    engine.dispose()
+
+
 def _settings(engine: Engine, is_postgresql: bool) -> Any:
     asked = (
         "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY 1"

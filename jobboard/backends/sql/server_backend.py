@@ -116,10 +116,11 @@ class ServerBackend(SqlBackend[ServerDatabase]):
         return self.driver(connect, where, table_names)
 
     def _connect_by_engine(self, engine: Engine) -> Callable[[float], Any]:
-        """Make connections as the engine makes them, but out of its pool: none of its own is changed or taken."""
+        """Make connections as the engine makes them, but beside its pool: none of its own is changed or taken."""
+        pool = engine.pool.recreate()
 
         def connect(_timeout: float) -> Any:
-            pooled = engine.raw_connection()
+            pooled = pool.connect()
             connection = pooled.driver_connection
             pooled.detach()
             self.driver.adopt(connection, self._socket_timeout)
