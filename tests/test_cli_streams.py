@@ -68,7 +68,8 @@ def end(conductor: subprocess.Popen[bytes]) -> tuple[int, str]:
 def test_what_a_handler_does_to_a_stream_is_no_fault(board: JobBoard, tmp_path: Path, code: str) -> None:
     with board, start(tmp_path) as conductor:
         try:
-            assert board.post("take", details={"code": code}).wait(60)
+            job = board.post("take", details={"code": code})
+            assert job.wait(60), job.last_error
             for _ in range(3):
                 failed = board.post("fail")
                 eventually(lambda failed=failed: failed.state.name == "TRASHED", 60)  # type: ignore[misc]
