@@ -264,12 +264,17 @@ class Lanes:
         rest = list(steps)
         for _ in range(_MAX_PLANS):
             plans = [(step, planned(step, now)) for step in rest]
-            unread = [(step, row) for step, moves in plans for row in _moved(moves) if row.uuid not in step.members]
-            jobs = self._reader.read_at([row.order for _, row in unread]) if unread else []
+            unread = [
+                (step, row, part)
+                for step, moves in plans
+                for row, part in _moved(moves)
+                if row.uuid not in step.members
+            ]
+            jobs = self._reader.read_at([row.order for _, row, _ in unread]) if unread else []
             again = set[str]()
-            for (step, row), job in zip(unread, jobs, strict=True):
-                if job is None or not _is_as_listed(job, row, step):
-                    self._leave_out(step, row, job)
+            for (step, row, part), job in zip(unread, jobs, strict=True):
+                if job is None or not _is_as_listed(job, row, step.lane, part):
+                    self._leave_out(step, row, part, job)
                     again.add(step.lane)
                 elif step.lane not in again and (room := room - size_of_row(job.row)) < 0:
                     _cut(step, row)
@@ -285,12 +290,11 @@ class Lanes:
         for step in rest:
             step.guard = step.before._replace(look_at=now)
 
-    def _leave_out(self, step: LaneStep, row: StoredJob, job: VersionedJob | None) -> None:
+    def _leave_out(self, step: LaneStep, row: StoredJob, part: LanePart, job: VersionedJob | None) -> None:
         """Plan without a job that can't be moved; delete its place if no job, or another one, has it.
 
         Those that an exchange asks for were read before the lane, and may have another place by now, or none.
         """
-        part = _part_in(step, row)
         place = step.places.get(self._keys.in_lane(step.lane, part, row.order))
         if place is not None and part is LanePart.BLOCKED:
             step.counts[part] -= 1
@@ -357,24 +361,15 @@ def _pairs_of(step: LaneStep, _now: float) -> LanePlan[StoredJob]:
     return LanePlan([row for row, _ in pairs], [row for _, row in pairs], *step.before)
 
 
-def _moved(moves: LanePlan[StoredJob]) -> list[StoredJob]:
-    return [*moves.withdraw, *moves.admit]
+def _moved(moves: LanePlan[StoredJob]) -> list[tuple[StoredJob, LanePart]]:
+    """Return the jobs that a plan moves, and from which part of their lane."""
+    return [*((row, LanePart.CLAIMABLE) for row in moves.withdraw), *((row, LanePart.BLOCKED) for row in moves.admit)]
 
 
-def _part_in(step: LaneStep, row: StoredJob) -> LanePart:
-    """Return where a step has a job that it may move."""
-    return LanePart.BLOCKED if any(one is row for one in step.blocked) else LanePart.CLAIMABLE
-
-
-def _is_as_listed(job: VersionedJob, row: StoredJob, step: LaneStep) -> bool:
-    """Whether a job can be moved as the step supposes."""
+def _is_as_listed(job: VersionedJob, row: StoredJob, lane: str, part: LanePart) -> bool:
+    """Whether a job can be moved from this part of a lane."""
     found = job.row
-    return (
-        found.newer is None
-        and found.joined_lane == step.lane
-        and found.uuid == row.uuid
-        and part_of(found) is _part_in(step, row)
-    )
+    return found.newer is None and found.joined_lane == lane and found.uuid == row.uuid and part_of(found) is part
 
 
 def _cut(step: LaneStep, row: StoredJob) -> None:
@@ -404,7 +399,7 @@ def _carry_out(step: LaneStep, moves: LanePlan[StoredJob], now: float) -> None:
             admission.admit_at_once(member.row)
         else:
             member.take(admission.admit(member.row, now))
-    step.moved = [member for row in _moved(moves) if (member := step.members[row.uuid]).row is not row]
+    step.moved = [member for row, _ in _moved(moves) if (member := step.members[row.uuid]).row is not row]
     change = len(moves.admit) - len(moves.withdraw)
     step.counts[LanePart.CLAIMABLE] += change
     step.counts[LanePart.BLOCKED] -= change
