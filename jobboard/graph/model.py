@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from jobboard.states import LIVE
+
 #: How a node stands beside the states of jobs: it was cancelled; or the board remembers it no more, since it was
 #: purged, or its retention is over.
 CANCELLED, GONE = "CANCELLED", "GONE"
@@ -17,7 +19,7 @@ CANCELLED, GONE = "CANCELLED", "GONE"
 STATES = (
     "TRASHED", "GONE", "CANCELLED", "BLOCKED", "DELAYED", "CLAIMED", "UNCLAIMED", "COMPLETE",
 )  # fmt: skip
-_LIVE = frozenset({"BLOCKED", "DELAYED", "CLAIMED", "UNCLAIMED"})
+_LIVE = frozenset(state.value for state in LIVE)
 
 
 @dataclass(frozen=True, slots=True)
