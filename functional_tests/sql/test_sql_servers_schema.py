@@ -278,8 +278,7 @@ def _work_in_every_way(board: JobBoard) -> None:
 
 
 def test_an_engine_is_left_as_it_was_found(place: Place) -> None:
-    scheme, driver = ("postgresql", "psycopg") if place.site.is_postgresql else ("mysql", "pymysql")
-    engine = create_engine(place.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"), pool_size=1, max_overflow=0)
+    scheme, engine = _engine_of(place)
     made = []
     event.listen(engine, "connect", lambda *_: made.append(1))
     before = _settings(engine, place.site.is_postgresql)
@@ -298,14 +297,18 @@ def test_an_engine_is_left_as_it_was_found(place: Place) -> None:
 
 
 def test_a_board_needs_no_place_in_the_pool_of_an_engine(place: Place) -> None:
-    scheme, driver = ("postgresql", "psycopg") if place.site.is_postgresql else ("mysql", "pymysql")
-    engine = create_engine(
-        place.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"), pool_size=1, max_overflow=0, pool_timeout=0.1
-    )
+    scheme, engine = _engine_of(place, pool_timeout=0.1)
     with engine.connect(), backend("jobs", scheme, engine=engine) as board:
         board.post("resize")
         assert board.job_count == 1
     engine.dispose()
+
+
+def _engine_of(place: Place, **options: Any) -> tuple[str, Engine]:
+    """Return the scheme of a store, and an engine of it whose pool has one place."""
+    scheme, driver = ("postgresql", "psycopg") if place.site.is_postgresql else ("mysql", "pymysql")
+    uri = place.uri.replace(f"{scheme}:", f"{scheme}+{driver}:")
+    return scheme, create_engine(uri, pool_size=1, max_overflow=0, **options)
 
 
 def _settings(engine: Engine, is_postgresql: bool) -> Any:
