@@ -59,6 +59,11 @@ class EdgePage:
     cursor: object | None
 
 
+def without_results(page: EdgePage) -> EdgePage:
+    """Return a page with no results in its edges."""
+    return EdgePage([EdgeRow(edge.child, edge.parent, edge.outcome, edge.name) for edge in page.edges], page.cursor)
+
+
 @dataclass(frozen=True, slots=True)
 class EdgeCounts:
     """How many parents of a job there are of each outcome; its graph is none."""

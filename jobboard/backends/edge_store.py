@@ -63,6 +63,13 @@ class EdgeStore(abc.ABC):
         """Return the first page of the children of each of up to 100 jobs, which :meth:`children` goes on from."""
 
     @abc.abstractmethod
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        """Return the first page of the parents of each of up to 100 jobs, which :meth:`parents` goes on from.
+
+        Without results. A page may have fewer than ``size`` edges, and not be the last one.
+        """
+
+    @abc.abstractmethod
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         """Count the parents of each of up to 100 jobs by their outcomes; costs nothing that grows with the edges."""
 
@@ -90,6 +97,9 @@ class NoEdges(EdgeStore):
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
         return [EdgePage([], None) for _ in parents]
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        return [EdgePage([], None) for _ in children]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         return [EdgeCounts() for _ in children]

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 MAX_JOBS, MAX_EDGES = 10_000, 50_000
 #: How many edges one request reads: those to parents come with their results.
 _CHILDREN, _PARENTS = 500, 100
-#: How many jobs one request reads, or asks for their children; and how many children of each it brings.
-_ROWS, _FIRST_CHILDREN = 100, 20
-#: A job of few parents may have them in common with others of its level, if that has more jobs than this. After so many
-#: in turn that have not, the others of the level are not asked.
-_FEW = 3
+#: How many jobs one request reads, or asks for their parents or children; and how many of these of each it brings.
+_ROWS, _FIRST = 100, 20
 
 #: Returns the neighbours of some jobs in one direction.
 Neighbours = Callable[[Sequence[str]], list[str]]
+#: Reads the first edges of some jobs, or the next ones of one, in one direction.
+ReadFirst = Callable[[Sequence[str], int], list[EdgePage]]
+Read = Callable[[str, "object | None", int], EdgePage]
 
 
 def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
     """Return the jobs that hang together with one, and how they stand; changes nothing.
 
     First come those that it waits for, and those that wait for it, over all levels; then those that these lead to,
-    such as other parents of its children. Costs three requests for each hundred jobs of a level, and one for each job
-    whose parents the others of its level don't share.
+    such as other parents of its children. Costs four requests for each hundred jobs of a level, and further ones for
+    jobs of more than 20 parents or children.
 
     :param most: how many jobs at most beside the one itself.
     :raises NotFound: the board knows nothing of the job.
@@ -146,27 +146,9 @@ class _Reader:
 
     def parents_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the parents of these jobs, if they have any that are not known."""
-        return self._take(self._edges_to_parents(uuids), _parent_of)
-
-    def _edges_to_parents(self, uuids: Sequence[str]) -> Iterator[EdgeRow]:
-        in_vain = 0
-        for place, uuid in enumerate(uuids):
-            if self._missing_parents[uuid] <= 0:
-                continue
-            found = list(self._pages(self._client.backend.edges.parents, uuid, _PARENTS))
-            yield from found
-            if len(found) <= _FEW < len(uuids) - place and in_vain < _FEW:
-                # They may be parents of the others, too: one page of their children has many of these edges.
-                in_vain = 0 if self._link(found) else in_vain + 1
-
-    def _link(self, edges: Sequence[EdgeRow]) -> bool:
-        """Read the edges from the parents of these to jobs that are known; return whether one was new."""
-        before = len(self.edges)
-        for parent in dict.fromkeys(edge.parent for edge in edges):
-            for edge in self._pages(self._client.backend.edges.children, parent, _CHILDREN):
-                if edge.child in self.rows and len(self.edges) < MAX_EDGES:
-                    self._keep(edge)
-        return len(self.edges) > before
+        asked = [uuid for uuid in uuids if self._missing_parents[uuid] > 0]
+        edges = self._client.backend.edges
+        return self._take(self._edges(edges.first_parents, edges.parents, asked, _PARENTS), _parent_of)
 
     def _keep(self, edge: EdgeRow) -> None:
         pair = (edge.parent, edge.child)
@@ -179,20 +161,18 @@ class _Reader:
         """Read the edges to the children of these jobs, if they may have any."""
         asked = [uuid for uuid in uuids if uuid not in self._asked and _may_have_children(self.rows[uuid])]
         self._asked.update(asked)
-        return self._take(self._edges_to_children(asked), _child_of)
-
-    def _edges_to_children(self, parents: Sequence[str]) -> Iterator[EdgeRow]:
         edges = self._client.backend.edges
-        for part in self._client.batches(parents, _ROWS):
-            firsts = self._client.call(edges.first_children, part, _FIRST_CHILDREN)
-            for parent, first in zip(part, firsts, strict=True):
+        return self._take(self._edges(edges.first_children, edges.children, asked, _CHILDREN), _child_of)
+
+    def _edges(self, read_first: ReadFirst, read: Read, uuids: Sequence[str], size: int) -> Iterator[EdgeRow]:
+        """Read all edges of these jobs in one direction, the first few of many jobs at once."""
+        for part in self._client.batches(uuids, _ROWS):
+            for uuid, first in zip(part, self._client.call(read_first, part, _FIRST), strict=True):
                 yield from first.edges
                 if first.cursor is not None:
-                    yield from self._pages(edges.children, parent, _CHILDREN, first.cursor)
+                    yield from self._pages(read, uuid, size, first.cursor)
 
-    def _pages(
-        self, read: Callable[..., EdgePage], uuid: str, size: int, cursor: object | None = None
-    ) -> Iterator[EdgeRow]:
+    def _pages(self, read: Read, uuid: str, size: int, cursor: object) -> Iterator[EdgeRow]:
         pages = 1 + MAX_EDGES // size
         for page in self._client.pages([size] * pages, read, uuid, cursor=cursor):
             yield from page.edges

@@ -20,6 +20,7 @@ from jobboard.backends.edge_rows import (
     StepRow,
     is_graph,
     parent_of_graph,
+    without_results,
 )
 from jobboard.backends.edges import Ended, may_wait, settle
 from jobboard.backends.outcomes import edge_to
@@ -146,10 +147,13 @@ class PlainEdges:
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         self._store.begin()
         found = (edge for edge in self._edges.values() if edge.parent == parent)
-        return EdgePage([replace(edge, result=None, is_cut=False) for edge in found], None)
+        return without_results(EdgePage(list(found), None))
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
         return [self.children(parent, None, size) for parent in parents]
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        return [without_results(self.parents(child, None, size)) for child in children]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         outcomes = [[edge.outcome for edge in self.parents(child, None, 0).edges] for child in children]

@@ -16,6 +16,7 @@ from jobboard.backends.edge_rows import (
     Outcome,
     is_graph,
     parent_of_graph,
+    without_results,
 )
 from jobboard.backends.edges import Ended
 from jobboard.backends.etcd.batches import Batches
@@ -141,10 +142,20 @@ class EdgeStore(edge_store.EdgeStore):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
-        prefix = self._keys.edges_of(child)
-        (found,) = self._expiry.read_board([scan(behind(cursor, prefix), prefix + OPEN_GRAPH, size)])
-        rows = [edge for kv in found.kvs if (edge := edge_of(self._keys, kv)) is not None]
-        return EdgePage(rows, found.kvs[-1].key if found.more else None)
+        return self._parents([child], cursor, size)[0]
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        pages = self._parents(children, None, size) if children else []
+        return [without_results(page) for page in pages]
+
+    def _parents(self, children: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        prefixes = map(self._keys.edges_of, children)
+        scans = [scan(behind(cursor, prefix), prefix + OPEN_GRAPH, size) for prefix in prefixes]
+        pages = []
+        for found in self._expiry.read_board(scans):
+            edges = [edge for kv in found.kvs if (edge := edge_of(self._keys, kv)) is not None]
+            pages.append(EdgePage(edges, found.kvs[-1].key if found.more else None))
+        return pages
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         return EdgePage([], None) if is_graph(parent) else self._children([parent], cursor, size)[0]

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from jobboard.backends import edge_store
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome, is_graph, parent_of_graph
+from jobboard.backends.edge_rows import (
+    EdgeCounts,
+    EdgePage,
+    EdgeRow,
+    LinkOutcome,
+    Outcome,
+    is_graph,
+    parent_of_graph,
+    without_results,
+)
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.rows import Verdict
 from jobboard.backends.transition import Resolve
@@ -67,10 +76,19 @@ class EdgeStore(edge_store.EdgeStore):
     def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
         with self._lock:
             self._begin()
-            found = self._store.edges.by_child.get(child)
-            edges = [] if found is None else [edge for edge in found.edges.values() if not is_graph(edge.parent)]
-            first = int(str(cursor or 0))
-            return EdgePage(edges[first : first + size], first + size if first + size < len(edges) else None)
+            return self._parents(child, cursor, size)
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        with self._lock:
+            self._begin()
+            pages = [self._parents(child, None, size) for child in children]
+            return [without_results(page) for page in pages]
+
+    def _parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
+        found = self._store.edges.by_child.get(child)
+        edges = [] if found is None else [edge for edge in found.edges.values() if not is_graph(edge.parent)]
+        first = int(str(cursor or 0))
+        return EdgePage(edges[first : first + size], first + size if first + size < len(edges) else None)
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         with self._lock:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome, without_results
 from jobboard.backends.edge_store import EdgeStore
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import pack, text_of
@@ -34,12 +35,15 @@ class Edges(EdgeStore):
         return [text_of(parent) for parent in self._client.change_all("resolve", list(parents))]
 
     def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
-        _, last, found = self._client.read("parents", child, str(cursor or ""), str(size))
-        edges = [
-            EdgeRow(child, text_of(parent), _OUTCOMES[outcome], text_of(name), result, bool(is_cut))
-            for parent, outcome, name, result, is_cut in found
-        ]
-        return EdgePage(edges, text_of(last) or None)
+        return self._parents([child], cursor, size)[0]
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        return [without_results(page) for page in self._parents(children, None, size)] if children else []
+
+    def _parents(self, children: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        wanted = pack([[child, str(cursor or "")] for child in children])
+        _, pages = self._client.read("parents", wanted, str(size))
+        return [_parents_of(child, *page) for child, page in zip(children, pages, strict=True)]
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         return self._children([parent], cursor, size)[0]
@@ -50,7 +54,7 @@ class Edges(EdgeStore):
     def _children(self, parents: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
         wanted = pack([[parent, str(cursor or "")] for parent in parents])
         _, pages = self._client.read("children", wanted, str(size))
-        return [_page_of(parent, *page) for parent, page in zip(parents, pages, strict=True)]
+        return [_children_of(parent, *page) for parent, page in zip(parents, pages, strict=True)]
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         if not children:
@@ -58,7 +62,15 @@ class Edges(EdgeStore):
         return [EdgeCounts(*numbers) for numbers in self._client.read("edge_counts", pack(list(children)))[1]]
 
 
-def _page_of(parent: str, last: bytes, name: bytes, found: Sequence[bytes]) -> EdgePage:
+def _parents_of(child: str, last: bytes, found: Sequence[Sequence[Any]]) -> EdgePage:
+    edges = [
+        EdgeRow(child, text_of(parent), _OUTCOMES[outcome], text_of(name), result, bool(is_cut))
+        for parent, outcome, name, result, is_cut in found
+    ]
+    return EdgePage(edges, text_of(last) or None)
+
+
+def _children_of(parent: str, last: bytes, name: bytes, found: Sequence[bytes]) -> EdgePage:
     edges = [
         EdgeRow(text_of(child), parent, _OUTCOMES[outcome], text_of(name))
         for child, outcome in zip(found[::2], found[1::2], strict=True)

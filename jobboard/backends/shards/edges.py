@@ -50,6 +50,10 @@ class Edges(EdgeStore):
         numbers = self._fleet.locate(parents)
         return self._fleet.split(numbers, parents, lambda shard, some: shard.edges.first_children(some, size))
 
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        numbers = self._fleet.locate(children)
+        return self._fleet.split(numbers, children, lambda shard, some: shard.edges.first_parents(some, size))
+
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         numbers = self._fleet.locate(children)
         return self._fleet.split(numbers, children, lambda shard, some: shard.edges.counts(some))

@@ -121,21 +121,23 @@ LINKED = Statement(
     ),
 )
 _PAGE = [edges.c[name] for name in ("child", "parent", "outcome", "name")]
-#: The next parents of a job that stand so.
-PARENTS = Statement(
-    _by_child(
-        select(*_PAGE, edges.c.result, edges.c.is_cut)
-        .where(
-            _mine,
-            edges.c.child == p("child"),
-            edges.c.outcome.between(p("outcome"), p("outcome")),
-            edges.c.parent > p("after"),
-            not_(_is_graph),
-        )
-        .order_by(edges.c.outcome, edges.c.parent)
-        .limit(p("size"))
+
+
+def _next_parents(*more: Any) -> Statement:
+    """Return the next parents of a job that stand so, with these columns besides."""
+    stand_so = (
+        _mine,
+        edges.c.child == p("child"),
+        edges.c.outcome.between(p("outcome"), p("outcome")),
+        edges.c.parent > p("after"),
+        not_(_is_graph),
     )
-)
+    found = select(*_PAGE, *more).where(*stand_so)
+    return Statement(_by_child(found.order_by(edges.c.outcome, edges.c.parent).limit(p("size"))))
+
+
+PARENTS = _next_parents(edges.c.result, edges.c.is_cut)
+PARENTS_ALONE = _next_parents()
 CHILDREN = Statement(
     _by_parent(select(*_PAGE).where(_of_parent, edges.c.child > p("after")).order_by(edges.c.child).limit(p("size")))
 )

@@ -16,6 +16,7 @@ from jobboard.backends.sql.new_edges import NewEdges, standing_of
 from jobboard.backends.sql.reading import up_to_date
 from jobboard.backends.sql.resolving import ending, resolve
 from jobboard.backends.sql.schema import OUTCOMES
+from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import save
 from jobboard.states import JobState
@@ -44,15 +45,24 @@ class Edges(edge_store.EdgeStore):
         return resolve(self._transactions, parents)
 
     def parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
-        each = [{"child": child, "outcome": code, "after": str(cursor or ""), "size": size} for code in OUTCOMES]
-        with up_to_date(self._transactions) as transaction:
-            rows = transaction.rows_of_each([edge_statements.PARENTS], each)
-        found = heapq.nsmallest(size, rows, key=lambda row: str(row[1]))
-        edges = [
-            EdgeRow(child, parent, OUTCOMES[outcome], name, result, bool(is_cut))
-            for child, parent, outcome, name, result, is_cut in found
+        return self._parents(edge_statements.PARENTS, [child], cursor, size)[0]
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        return self._parents(edge_statements.PARENTS_ALONE, children, None, size) if children else []
+
+    def _parents(self, wanted: Statement, children: Sequence[str], cursor: object | None, size: int) -> list[EdgePage]:
+        after = str(cursor or "")
+        each = [
+            {"child": child, "outcome": code, "after": after, "size": size} for child in children for code in OUTCOMES
         ]
-        return EdgePage(edges, edges[-1].parent if len(edges) == size else None)
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows_of_each([wanted], each)
+        edges: dict[str, list[EdgeRow]] = {child: [] for child in children}
+        for child, parent, outcome, name, *more in rows:
+            result, is_cut = more or (None, False)
+            edges[child].append(EdgeRow(child, parent, OUTCOMES[outcome], name, result, bool(is_cut)))
+        firsts = [heapq.nsmallest(size, its, key=lambda edge: edge.parent) for its in edges.values()]
+        return [EdgePage(its, its[-1].parent if len(its) == size else None) for its in firsts]
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         return self._children([parent], cursor, size)[0]

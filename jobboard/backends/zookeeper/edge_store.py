@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from jobboard.backends import edge_store
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, is_graph, parent_of_graph
+from jobboard.backends.edge_rows import (
+    EdgeCounts,
+    EdgePage,
+    EdgeRow,
+    LinkOutcome,
+    is_graph,
+    parent_of_graph,
+    without_results,
+)
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
@@ -138,21 +145,41 @@ class EdgeStore(edge_store.EdgeStore):
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
         part = self._names(self._layout.children_of(parent), cursor)[: size + 1]
-        page = self._page([(child, parent) for child in part], size, part)
-        return EdgePage(list(map(_without_result, page.edges)), page.cursor)
+        return without_results(self._page([(child, parent) for child in part], size, part))
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
-        names: dict[str, list[str]] = {parent: [] for parent in parents}
-        for path in self._connection.children(list(map(self._layout.children_of, names))):
-            folder, _, child = path.rpartition("/")
-            names[last_part(folder)].append(child)
-        pages = {parent: EdgePage([], None) for parent in names}
-        firsts = {parent: sorted(each)[:size] for parent, each in names.items()}
-        for edge in self._edges([(child, parent) for parent, first in firsts.items() for child in first]):
-            pages[edge.parent].edges.append(_without_result(edge))
+        names = self._names_of_each(parents, self._layout.children_of)
+        pairs = [(child, parent) for parent, its in names.items() for child in its[:size]]
+        return self._first_pages(names, size, pairs, lambda edge: edge.parent)
+
+    def first_parents(self, children: Sequence[str], size: int) -> list[EdgePage]:
+        names = self._names_of_each(children, self._layout.edges_of)
+        pairs = [(child, parent) for child, its in names.items() for parent in its[:size]]
+        return self._first_pages(names, size, pairs, lambda edge: edge.child)
+
+    def _names_of_each(self, uuids: Sequence[str], folder_of: Callable[[str], str]) -> dict[str, list[str]]:
+        """Return the jobs that are named in the folder of each of these, in order."""
+        names: dict[str, list[str]] = {uuid: [] for uuid in uuids}
+        for path in self._connection.children(list(map(folder_of, names))):
+            folder, _, name = path.rpartition("/")
+            if not is_graph(name):
+                names[last_part(folder)].append(name)
+        return {uuid: sorted(its) for uuid, its in names.items()}
+
+    def _first_pages(
+        self,
+        names: Mapping[str, list[str]],
+        size: int,
+        pairs: Sequence[tuple[str, str]],
+        owner: Callable[[EdgeRow], str],
+    ) -> list[EdgePage]:
+        """Read the edges of these pairs; return a page for each job, which goes on behind its last name."""
+        edges: dict[str, list[EdgeRow]] = {uuid: [] for uuid in names}
+        for edge in self._edges(pairs):
+            edges[owner(edge)].append(edge)
         return [
-            replace(page, cursor=firsts[parent][-1]) if len(names[parent]) > size else page
-            for parent, page in pages.items()
+            without_results(EdgePage(edges[uuid], its[size - 1] if len(its) > size else None))
+            for uuid, its in names.items()
         ]
 
     def _names(self, path: str, cursor: object | None) -> list[str]:
@@ -179,7 +206,3 @@ class EdgeStore(edge_store.EdgeStore):
         found = self._connection.read_many(map(self._layout.edges_of, children))
         pairs = zip(children, found, strict=True)
         return [EdgeCounts() if data is None else self._resolver.tally(child, data).counts for child, data in pairs]
-
-
-def _without_result(edge: EdgeRow) -> EdgeRow:
-    return EdgeRow(edge.child, edge.parent, edge.outcome, edge.name)

@@ -98,6 +98,36 @@ class EdgeCases(EdgeCase):
         assert edges.first_children([], 4) == []
 
     @of_edges
+    def test_the_first_parents_of_several_jobs_are_read_at_once(self, board: JobBoard, other: JobBoard) -> None:
+        parents = [board.post("resize") for _ in range(6)]
+        children = [post_after(board, *parents[: 2 * number]) for number in range(1, 4)]
+        end(board, parents[0], "x" * 1000)
+        board.trash(parents[1], by="op")
+        edges, asked = other._backend.edges, [*uuids_of(children), new_uuid(), parents[0].uuid]
+        pages = edges.first_parents(asked, 4)
+        assert [len(page.edges) for page in pages] == [2, 4, 4, 0, 0]
+        assert {(edge.outcome, edge.name, edge.result) for page in pages for edge in page.edges} == {
+            (DONE, "resize", None), (FAILED, "resize", None), (OPEN, "resize", None),
+        }  # fmt: skip
+        for uuid, page in zip(asked, pages, strict=True):
+            rest = edges.parents(uuid, page.cursor, 4).edges if page.cursor is not None else []
+            found = [(edge.parent, edge.outcome) for edge in (*page.edges, *rest)]
+            assert sorted(found) == sorted((edge.parent, edge.outcome) for edge in edges.parents(uuid, None, 9).edges)
+        assert edges.first_parents([], 4) == []
+
+    @of_edges
+    def test_the_first_parents_of_many_jobs_with_large_results_are_read(self, board: JobBoard) -> None:
+        parents = [board.post("resize") for _ in range(3)]
+        children = [post_after(board, *parents) for _ in range(15)]
+        for parent in parents:
+            end(board, parent, "x" * (MAX_EDGE_RESULT - 100))
+        edges, uuids = board._backend.edges, uuids_of(children)
+        for uuid, page in zip(uuids, edges.first_parents(uuids, 9), strict=True):
+            rest = edges.parents(uuid, page.cursor, 9).edges if page.cursor is not None else []
+            assert {edge.parent for edge in (*page.edges, *rest)} == set(uuids_of(parents))
+            assert page.edges, "each page has an edge, whatever the ones before it have"
+
+    @of_edges
     def test_the_parents_of_several_jobs_are_counted_at_once(self, board: JobBoard) -> None:
         parents = [board.post("resize") for _ in range(3)]
         children = [post_after(board, *parents[: number + 1]) for number in range(3)]
