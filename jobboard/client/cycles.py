@@ -6,18 +6,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobboard.backends.base import Backend
-from jobboard.backends.edge_rows import EdgePage, Outcome
+from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.edges import may_wait
 from jobboard.backends.rows import JobRow, NewJob
+from jobboard.client.edge_reading import parents_of_each
 from jobboard.errors import InvalidPosting
 
-#: How many jobs that wait for parents are looked at, and how many edges one request reads.
-_MAX_LOOKED, _PAGE = 1000, 500
+#: How many jobs that wait for parents are looked at.
+_MAX_LOOKED = 1000
 #: Of how many jobs one request counts the parents.
 _MAX_COUNTED = 100
 
 #: How a parent stands that may wait for others still.
 _NOT_OVER = (Outcome.OPEN, Outcome.FAILED)
+
+
+def parents_by_child(before: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group pairs of a child and a parent."""
+    parents: dict[str, list[str]] = {}
+    for child, parent in before:
+        parents.setdefault(child, []).append(parent)
+    return parents
 
 
 class CycleSearch:
@@ -34,7 +43,8 @@ class CycleSearch:
     def check(self, jobs: Sequence[NewJob], before: Sequence[tuple[str, str]]) -> None:
         """Check that no job which is to wait for one of the graph is itself one that the graph waits for.
 
-        One request, and one for each job that waits for parents itself.
+        One request for each hundred jobs that the graph waits for, and one for each hundred of these that wait for
+        parents themselves, over all levels.
 
         :param before: (child, parent) for each job on the board that is to wait for one of them.
         :raises InvalidPosting: there is one, or there are too many jobs to be sure.
@@ -50,18 +60,17 @@ class CycleSearch:
         """
         own: dict[str, Collection[str]] = {new.uuid: new.parents for new in jobs}
         uuids = list(own)
+        linked: list[str] = []
         for at in range(0, len(uuids), _MAX_COUNTED):
             some = uuids[at : at + _MAX_COUNTED]
             for uuid, counts in zip(some, self._call(self._backend.edges.counts, some), strict=True):
                 if counts.open + counts.done + counts.failed + counts.gone > len(own[uuid]):
-                    own[uuid] = list(self._parents_of(uuid))
+                    linked.append(uuid)
+        own.update(self._parents_of(linked))
         self._check(own, before)
 
     def _check(self, own: Mapping[str, Collection[str]], before: Sequence[tuple[str, str]]) -> None:
-        parents: dict[str, list[str]] = {}
-        for child, parent in before:
-            parents.setdefault(child, []).append(parent)
-        for child, linked in parents.items():
+        for child, linked in parents_by_child(before).items():
             self._go_up(child, {each for each in _ancestors(own, linked) if each not in own})
 
     def _go_up(self, child: str, found: set[str]) -> None:
@@ -81,7 +90,7 @@ class CycleSearch:
                     "for others go before it",
                     path="before",
                 )
-            found = {parent for uuid in waiting for parent in self._parents_of(uuid)} - seen
+            found = {parent for _, parents in self._parents_of(waiting) for parent in parents} - seen
 
     def _rows(self, uuids: Sequence[str]) -> Iterator[JobRow]:
         size = self._backend.capabilities.largest_batch
@@ -89,14 +98,10 @@ class CycleSearch:
             rows: list[JobRow | None] = self._call(self._backend.jobs.read, uuids[at : at + size])
             yield from (row for row in rows if row is not None)
 
-    def _parents_of(self, uuid: str) -> Iterator[str]:
-        cursor: object | None = None
-        while True:
-            page: EdgePage = self._call(self._backend.edges.parents, uuid, cursor, _PAGE)
-            yield from (edge.parent for edge in page.edges if edge.outcome in _NOT_OVER)
-            cursor = page.cursor
-            if cursor is None:
-                return
+    def _parents_of(self, uuids: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Iterate over some jobs and the parents of each that may wait for others still."""
+        for uuid, edges in parents_of_each(self._call, self._backend.edges, uuids):
+            yield uuid, [edge.parent for edge in edges if edge.outcome in _NOT_OVER]
 
 
 def _ancestors(own: Mapping[str, Collection[str]], some: Collection[str]) -> set[str]:

@@ -11,7 +11,7 @@ from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED_BYTES, LinkOutcome, parent_of_graph
 from jobboard.backends.rows import NewJob, Posted, PostOutcome, Verdict
 from jobboard.backends.ties import with_children
-from jobboard.client.cycles import CycleSearch
+from jobboard.client.cycles import CycleSearch, parents_by_child
 from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound, TooLarge
 
 #: How many parents one request lets a job wait for besides.
@@ -99,8 +99,8 @@ class GraphPoster:
             CycleSearch(self._call, self._backend).check(graph.jobs, graph.before)
         try:
             answers = [answer for part in self._parts(graph) for answer in self._stage_part(*part)]
-            for child, parent in graph.before:
-                self._link(child, [parent])
+            for child, linked in parents_by_child(graph.before).items():
+                self._link_all(child, linked, "before")
             if graph.before:
                 CycleSearch(self._call, self._backend).check_again(graph.jobs, graph.before)
         except (GraphRefused, JobBoardError):
@@ -146,11 +146,14 @@ class GraphPoster:
             if answer.outcome.refuses_batch:
                 raise GraphRefused(new, answer)
         for child, parents in more:
-            for at in range(0, len(parents), _MAX_LINKED):
-                self._link(child, parents[at : at + _MAX_LINKED], "after")
+            self._link_all(child, parents, "after")
         return answers
 
-    def _link(self, child: str, parents: Sequence[str], what: str = "before") -> None:
+    def _link_all(self, child: str, parents: Sequence[str], what: str) -> None:
+        for at in range(0, len(parents), _MAX_LINKED):
+            self._link(child, parents[at : at + _MAX_LINKED], what)
+
+    def _link(self, child: str, parents: Sequence[str], what: str) -> None:
         try:
             outcome = self._call(self._backend.edges.link, child, parents)
         except TooLarge:

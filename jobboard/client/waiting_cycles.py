@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
-from jobboard.backends.edge_rows import EdgePage, Outcome
+from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.rows import JobRow
 from jobboard.client.client import BackendClient
+from jobboard.client.edge_reading import children_of_each
 from jobboard.states import JobState
 
-#: Of how many jobs, and of how many generations, the children are looked at; and how many parents one request asks of.
-_MAX_LOOKED, _MAX_GENERATIONS, _MAX_ASKED = 10_000, 100, 100
-#: How many edges, or jobs, one request reads.
+#: Of how many jobs, and of how many generations, the children are looked at.
+_MAX_LOOKED, _MAX_GENERATIONS = 10_000, 100
+#: How many jobs one request reads.
 _PAGE = 500
 #: How many jobs of a cycle are named.
 _MAX_NAMED = 10
@@ -28,7 +29,7 @@ class WaitingCycles:
     """Goes down from parents to children: these edges have no results, and one request asks of many parents."""
 
     def __init__(self, client: BackendClient) -> None:
-        self._client, self._edges = client, client.backend.edges
+        self._client = client
 
     def all(self) -> list[list[str]]:
         """Return the jobs of each cycle, by their uuids; a job is in one of them at most.
@@ -72,14 +73,8 @@ class WaitingCycles:
 
     def _children_of(self, parents: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         """Iterate over some jobs and the children of each that wait for it."""
-        for some in self._client.batches(parents, _MAX_ASKED):
-            firsts: list[EdgePage] = self._client.call(self._edges.first_children, some, _PAGE)
-            for parent, first in zip(some, firsts, strict=True):
-                pages = [first]
-                if first.cursor is not None:
-                    pages += self._client.pages(repeat(_PAGE), self._edges.children, parent, cursor=first.cursor)
-                edges = chain.from_iterable(page.edges for page in pages)
-                yield parent, [edge.child for edge in edges if edge.outcome is Outcome.OPEN]
+        for parent, edges in children_of_each(self._client.call, self._client.backend.edges, parents):
+            yield parent, [edge.child for edge in edges if edge.outcome is Outcome.OPEN]
 
 
 def _any_cycle(children: dict[str, set[str]]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobboard.backends.edge_rows import EdgePage, EdgeRow, Outcome
+from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.outcomes import outcome_of
 from jobboard.client import BackendClient
+from jobboard.client.edge_reading import children_of_each, parents_of_each
 from jobboard.errors import NotFound
 from jobboard.graph.blocked import waits_for
 from jobboard.graph.holding import held_of
@@ -24,16 +25,11 @@ if TYPE_CHECKING:
 
 #: How many jobs a graph has at most beside the one that it is read for, and how many edges.
 MAX_JOBS, MAX_EDGES = 10_000, 50_000
-#: How many edges one request reads: those to parents come with their results.
-_CHILDREN, _PARENTS = 500, 100
-#: How many jobs one request reads, or asks for their parents or children; and how many of these of each it brings.
-_ROWS, _FIRST = 100, 20
+#: How many jobs one request reads.
+_ROWS = 100
 
 #: Returns the neighbours of some jobs in one direction.
 Neighbours = Callable[[Sequence[str]], list[str]]
-#: Reads the first edges of some jobs, or the next ones of one, in one direction.
-ReadFirst = Callable[[Sequence[str], int], list[EdgePage]]
-Read = Callable[[str, "object | None", int], EdgePage]
 
 
 def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
@@ -147,8 +143,8 @@ class _Reader:
     def parents_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the parents of these jobs, if they have any that are not known."""
         asked = [uuid for uuid in uuids if self._missing_parents[uuid] > 0]
-        edges = self._client.backend.edges
-        return self._take(self._edges(edges.first_parents, edges.parents, asked, _PARENTS), _parent_of)
+        found = parents_of_each(self._client.call, self._client.backend.edges, asked)
+        return self._take((edge for _, edges in found for edge in edges), _parent_of)
 
     def _keep(self, edge: EdgeRow) -> None:
         pair = (edge.parent, edge.child)
@@ -161,21 +157,8 @@ class _Reader:
         """Read the edges to the children of these jobs, if they may have any."""
         asked = [uuid for uuid in uuids if uuid not in self._asked and _may_have_children(self.rows[uuid])]
         self._asked.update(asked)
-        edges = self._client.backend.edges
-        return self._take(self._edges(edges.first_children, edges.children, asked, _CHILDREN), _child_of)
-
-    def _edges(self, read_first: ReadFirst, read: Read, uuids: Sequence[str], size: int) -> Iterator[EdgeRow]:
-        """Read all edges of these jobs in one direction, the first few of many jobs at once."""
-        for part in self._client.batches(uuids, _ROWS):
-            for uuid, first in zip(part, self._client.call(read_first, part, _FIRST), strict=True):
-                yield from first.edges
-                if first.cursor is not None:
-                    yield from self._pages(read, uuid, size, first.cursor)
-
-    def _pages(self, read: Read, uuid: str, size: int, cursor: object) -> Iterator[EdgeRow]:
-        pages = 1 + MAX_EDGES // size
-        for page in self._client.pages([size] * pages, read, uuid, cursor=cursor):
-            yield from page.edges
+        found = children_of_each(self._client.call, self._client.backend.edges, asked)
+        return self._take((edge for _, edges in found for edge in edges), _child_of)
 
     def _take(self, edges: Iterable[EdgeRow], other: Callable[[EdgeRow], str]) -> list[str]:
         """Keep edges; read the jobs at their other ends, and return them."""
