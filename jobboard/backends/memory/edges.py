@@ -153,14 +153,25 @@ class Edges:
         if mark is not None:
             self.timers.remove((mark.due, parent))
 
+    def _first_due(self, now: float) -> str | None:
+        """Return the parent whose mark is due first, if one is due."""
+        first = self.timers.first()
+        return first[1] if first is not None and first[0] <= now else None
+
+    def steps_left(self, now: float) -> int:
+        """Return in how many steps all marks are worked off; 0 if none is due."""
+        if self._first_due(now) is None:
+            return 0
+        return 1 + (len(self.marks) + sum(len(self.children_of(parent)) for parent in self.marks)) // MAX_RESOLVED
+
     def work_off(self, now: float) -> None:
         """Work off marks that are due: some fifty edges in all. The next step goes on."""
         left = MAX_RESOLVED
         for _ in range(MAX_RESOLVED):
-            first = self.timers.first()
-            if first is None or first[0] > now or left <= 0:
+            first = self._first_due(now)
+            if first is None or left <= 0:
                 return
-            left -= self.resolve(first[1], now)
+            left -= self.resolve(first, now)
 
     def resolve(self, parent: str, now: float) -> int:
         """Work off a part of a parent's mark, and return how many edges that were, at least one."""

@@ -69,6 +69,16 @@ class Jobs:
             return row.copy()
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
+        rows, steps_left = self._claim_step(claim, names, limit)
+        for _ in range(steps_left):
+            if rows:
+                break
+            # Parents have ended, and their children may be claimed once this is known. Others get the lock in between.
+            rows, _ = self._claim_step(claim, names, limit)
+        return rows
+
+    def _claim_step(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> tuple[list[JobRow], int]:
+        """Claim the best jobs; return them, and how many steps there are until all children know of their parents."""
         with self._lock:
             now = self._begin()
             rows = self._claim_best(claim, names, limit, now)
@@ -77,7 +87,7 @@ class Jobs:
                 if None not in refused:
                     self._store.lanes.exchange(names, refused, limit - len(rows), now)
                     rows += self._claim_best(claim, names, limit - len(rows), now)
-            return [row.copy() for row in rows]
+            return [row.copy() for row in rows], 0 if rows else self._store.edges.steps_left(now)
 
     def _claim_best(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, now: float) -> list[StoredJob]:
         """Claim up to ``limit`` of the best jobs; each round but the last one reaches the limit of another name."""

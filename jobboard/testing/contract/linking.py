@@ -117,6 +117,17 @@ class LinkCases(EdgeCase):
         assert not list(board.iterjobs(names=["rotate"]))
 
     @of_edges
+    def test_many_postings_before_one_job_can_be_claimed_once_their_parent_has_ended(self, board: JobBoard) -> None:
+        root = board.post("root")
+        report = post_after(board, root)
+        board.claim(root, "alice", LONG)
+        board.consume(root, "alice", post=[Posting("part", after=[root], before=[report]) for _ in range(120)])
+        assert len(board.claim_next("alice", {"part"}, expiry=LONG)) == 1
+        assert counts_of(board, report) == EdgeCounts(open=120, done=1)
+        assert len(list(drain(board))) == 119
+        assert states_of(board, report) == [BLOCKED]
+
+    @of_edges
     @needs(sharded=False)
     def test_what_the_board_does_not_know_is_linked_to_nothing(self, board: JobBoard) -> None:
         parent = board.post("resize")
