@@ -14,6 +14,7 @@ from helpers import work
 from helpers.conducting import until_begun
 
 from jobboard import (
+    Backoff,
     ClaimLost,
     Conductor,
     EventKind,
@@ -292,10 +293,28 @@ class TestPoison:
         eventually(lambda: state_of(board, job) is JobState.TRASHED)
         assert conductor.wait(0) is False
         assert conductor.stop()
-        assert (
-            board.get(job.uuid).record.reason
-            == "all 3 attempts are used up; the last: its owner died, or lost the claim"
-        )
+        assert board.get(job.uuid).record.reason == "all 3 attempts are used up; the last: it is dead"
+
+    def test_a_conductor_that_allows_fewer_attempts_keeps_what_the_last_one_left(self, board: JobBoard) -> None:
+        """Two versions of a handler run beside each other while one is deployed."""
+        job = board.post("fail")
+        with Conductor("old", board, _failing(max_attempts=9)):
+            eventually(lambda: job.attempts == 3 and job.state is JobState.DELAYED)
+        with Conductor("new", board, _failing(max_attempts=2)):
+            eventually(lambda: job.state is JobState.TRASHED)
+        record = board.get(job.uuid).record
+        assert record.reason == "all 2 attempts are used up; the last: RuntimeError: 503"
+        assert "Traceback" in record.last_error
+
+
+def _failing(max_attempts: int) -> Handlers:
+    handlers = Handlers()
+
+    @handlers.handler(max_attempts=max_attempts, backoff=Backoff(first=0.2, factor=1))
+    def fail(job: RunningJob) -> None:
+        raise RuntimeError("503")
+
+    return handlers
 
 
 class TestWork:

@@ -28,7 +28,7 @@ from jobboard.conductor.slots import Slots
 from jobboard.conductor.stuck_slots import StuckSlots
 from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
-from jobboard.job import Job
+from jobboard.job import Job, row_of
 from jobboard.own_process import OwnProcess
 from jobboard.quiet import QUIET_BOOK, quiet_ones
 
@@ -284,9 +284,9 @@ class ConductorRun:
         """End the execution's claim and return False if its handler must not be called."""
         most = execution.max_attempts
         if execution.snapshot.attempts > most:
-            # The last attempt's end would have trashed the job.
-            reason = used_up(most, "its owner died, or lost the claim")
-            self._end_without_run(execution, Failed(reason, final=True))
+            # The last attempt's end told nobody, or another conductor allows more attempts.
+            row = row_of(execution.job)
+            self._end_without_run(execution, Failed(used_up(most, row.reason), row.last_error, final=True))
             return False
         if self._claimer.stopping:
             self._end_without_run(execution, Returned(CONDUCTOR_STOPPED))
