@@ -117,11 +117,13 @@ class TransactionUndone(BoardUnavailable):
     this. In a transaction of yours (``connection=``) only you can: roll back, and begin anew.
 
     :ivar is_silent: the server did not reply in time; another try would wait as long.
+    :ivar is_key_taken: somebody else inserted a row of the same key.
     """
 
-    def __init__(self, message: str, *, is_silent: bool = False) -> None:
+    def __init__(self, message: str, *, is_silent: bool = False, is_key_taken: bool = False) -> None:
         super().__init__(message)
         self.is_silent = is_silent
+        self.is_key_taken = is_key_taken
 
 
 class RowLocked(RequestRefused):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -14,12 +15,12 @@ from harnesses.sql_harness import MysqlHarness
 from harnesses.sql_site import Place
 from pymysql.constants import CLIENT
 from servers.mariadb_servers import MariadbServer
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 import jobboard
-from jobboard import AlreadyPosted, ClaimLost, JobBoard, JobState, LogBook, Posting
+from jobboard import AlreadyPosted, ClaimLost, Job, JobBoard, JobState, LogBook, Posting
 from jobboard.board import client_of
 from jobboard.errors import NotSupported, TransactionUndone
 from jobboard.testing import eventually
@@ -108,6 +109,37 @@ def test_who_posts_a_key_waits_for_the_transaction_that_has_posted_it(
     board.consume(live, "alice")
     assert board.post("report", key="k", if_exists="keep").uuid == live.uuid
     assert board.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("place", "level"),
+    [("postgresql", "READ COMMITTED"), ("mariadb", "READ COMMITTED"), ("mariadb", "REPEATABLE READ")],
+    indirect=["place"],
+)
+def test_of_three_transactions_that_post_a_key_the_first_one_wins(place: Place, board: JobBoard, level: str) -> None:
+    """Each had begun, and looked at the database, before the first one posted."""
+    engine = create_engine(place.engine_url, isolation_level=level, poolclass=NullPool)
+
+    def post(connection: Connection, if_exists: Any) -> Job:
+        with connection.begin():
+            connection.execute(text("SELECT count(*) FROM jobboard_jobs"))
+            has_begun.wait(60)
+            return board.post("resize", key="k", if_exists=if_exists, connection=connection)
+
+    has_begun = Barrier(3)
+    with ExitStack() as stack:
+        first, *others = (stack.enter_context(engine.connect()) for _ in range(3))
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        with first.begin():
+            job = board.post("resize", key="k", connection=first)
+            kept, raised = (pool.submit(post, *each) for each in zip(others, ("keep", "raise"), strict=True))
+            has_begun.wait(60)
+            with pytest.raises(TimeoutError):
+                kept.result(0.3)
+        assert kept.result(60).uuid == job.uuid
+        with pytest.raises(AlreadyPosted):
+            raised.result(60)
+    assert [each.uuid for each in board.iterjobs()] == [job.uuid]
 
 
 def test_a_key_that_is_taken_leaves_the_users_transaction_usable(place: Place, board: JobBoard) -> None:

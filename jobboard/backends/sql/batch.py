@@ -40,6 +40,14 @@ def post_all(transaction: Transaction, rows: Sequence[NewJob]) -> list[Posted]:
     return _Batch(transaction, rows).post()
 
 
+def post_beside_others(transaction: Transaction, rows: Sequence[NewJob]) -> list[Posted]:
+    """Post a batch likewise, a key of which another transaction has posted since this one began.
+
+    :raises BatchRefused: nothing was posted.
+    """
+    return _BatchBesideOthers(transaction, rows).post()
+
+
 class _Batch:
     """Postings that go onto the board together; one statement inserts all new jobs."""
 
@@ -193,3 +201,14 @@ class _Batch:
                 changes.append((job, change))
         self._edges.write()
         write_changes(self._transaction, job_statements.SAVE, changes, self._step)
+
+
+class _BatchBesideOthers(_Batch):
+    """Finds keys by locking them: otherwise MySQL shows a transaction all rows as they were when it began."""
+
+    def _find_keys(self) -> dict[tuple[str, str], JobRow]:
+        by_key = super()._find_keys()
+        for name, key in sorted({(new.name, new.key) for new in self._postings if new.key is not None}):
+            for row in self._transaction.rows(job_statements.FIND_KEY_NOW, name=name, key=key):
+                by_key[name, key] = job_of(row)
+        return by_key

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from jobboard.backends.sql.change_source import ChangeSource
 from jobboard.backends.sql.transaction import Transaction
@@ -72,6 +72,9 @@ class Transactions(abc.ABC):
     A database that fails raises :class:`~jobboard.errors.BoardUnavailable`, or ``ReplyLost`` where only the reply to
     a commit is missing; no library's own error gets through.
     """
+
+    #: Whether they are parts of a transaction of the user's, which nobody else can run again.
+    are_users: ClassVar[bool] = False
 
     @abc.abstractmethod
     def write(self) -> AbstractContextManager[Transaction]:

@@ -209,6 +209,8 @@ FIND_KEYS = Statement(
         f" AND state < {schema.COMPLETE}"
     ),
 )
+#: Whoever has met a key that another transaction inserted shares a lock on it: two that ask for more undo each other.
+FIND_KEY_NOW = Statement(_of_key.with_for_update(read=True), mysql=_of_live_key.with_for_update(read=True))
 FIND_KEY_TO_REPLACE = Statement(_of_key.with_for_update(), mysql=_of_live_key.with_for_update())
 _replaced = (
     select(journal.c.job)

@@ -32,7 +32,8 @@ class ServerErrors(abc.ABC):
         if self.is_locked(error):
             return RowLocked(self._sentence(error))
         if self.is_retryable(error) or self.is_cut(error):
-            return TransactionUndone(self._sentence(error), is_silent=self.is_silent(error))
+            silent, taken = self.is_silent(error), self.is_key_taken(error)
+            return TransactionUndone(self._sentence(error), is_silent=silent, is_key_taken=taken)
         kind = TooLarge if self.is_too_large(error) else BoardUnavailable
         return kind(self._sentence(error))
 
@@ -57,6 +58,10 @@ class ServerErrors(abc.ABC):
     @abc.abstractmethod
     def is_retryable(self, error: Exception) -> bool:
         """Whether others have undone the transaction: a deadlock, or a key that somebody else inserted meanwhile."""
+
+    @abc.abstractmethod
+    def is_key_taken(self, error: Exception) -> bool:
+        """Whether it is the latter."""
 
     @abc.abstractmethod
     def is_locked(self, error: Exception) -> bool:

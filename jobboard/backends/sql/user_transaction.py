@@ -25,6 +25,8 @@ class UserTransaction(Transactions):
     :param channel: on which listeners in other processes are notified; None: nobody listens on channels.
     """
 
+    are_users = True
+
     def __init__(
         self, database: Database, kinds: Sequence[UserConnection], connection: Any, channel: str | None
     ) -> None:

@@ -17,7 +17,11 @@ _CUT = {0, NOT_READY, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013
 
 _READ_ONLY = "is read-only; is it a replica?"
 _FULL = "can't write, since the disk is full; make room"
+_AGAIN = "run the transaction again from its beginning"
 _BY_CODE = {
+    1213: f"undid a transaction that would have locked itself out with another one; {_AGAIN}",
+    1020: f"undid a transaction, since a row had changed since it began; {_AGAIN}",
+    DUPLICATE: f"has a row of this key, which another transaction inserted; {_AGAIN}",
     1040: "has too many connections; lower pool_size, or raise max_connections",
     1203: "has too many connections of this user; lower pool_size",
     1044: "refuses this user; check the name, the password and the grants",
@@ -52,6 +56,9 @@ class MysqlErrors(ServerErrors):
 
     def is_retryable(self, error: Exception) -> bool:
         return code_of(error) in _RETRYABLE
+
+    def is_key_taken(self, error: Exception) -> bool:
+        return code_of(error) == DUPLICATE
 
     def is_locked(self, error: Exception) -> bool:
         return code_of(error) == LOCK_TIMEOUT

@@ -22,7 +22,11 @@ _NO_DATABASE = "has no such database; create it first"
 _SHARED = "has given this session to others; is a pooler before it? Say mode=distributed"
 
 #: The code begins with this -> what to do.
+_AGAIN = "run the transaction again from its beginning"
 _BY_CODE = {
+    "40P01": f"undid a transaction that would have locked itself out with another one; {_AGAIN}",
+    "40001": f"undid a transaction, since a row had changed since it began; {_AGAIN}",
+    _TAKEN: f"has a row of this key, which another transaction inserted; {_AGAIN}",
     "28": _REFUSED,
     "3D000": _NO_DATABASE,
     "3F000": "has no such schema; name the one for the tables by schema=",
@@ -52,6 +56,9 @@ class PostgresqlErrors(ServerErrors):
 
     def is_retryable(self, error: Exception) -> bool:
         return _code(error) in _RETRYABLE and not is_number_taken(str(error))
+
+    def is_key_taken(self, error: Exception) -> bool:
+        return _code(error) == _TAKEN
 
     def is_locked(self, error: Exception) -> bool:
         return _code(error) == _LOCK_TIMEOUT
