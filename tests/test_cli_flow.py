@@ -119,7 +119,7 @@ class TestShow:
         board.signal(jobs["page"], "approved", {"secret": 1})
         text = jobboard("show", jobs["page"].uuid)
         assert "0 of 2, 1 failed" in text
-        assert "\tsignal sent\tapproved\t" in text
+        assert "\tsignal sent\tapproved\n" in text
         assert "secret" not in text
         view = as_json(jobboard("show", jobs["page"].uuid, "--json"))
         assert view["parents"] == {"total": 2, "done": 0, "failed": 1, "gone": 0}

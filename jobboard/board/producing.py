@@ -94,7 +94,7 @@ class Producing:
             in which it is consumed. A posting of a name, details, priority, key, delay, max_attempts and lane.
         :param key_for: seconds from now for which its key stays taken, also if the job ends before.
         :param max_delay: seconds from now to which postings that replace this one can delay it at most.
-        :param start_by: an aware datetime; if it was not claimed by then, it goes to the trash.
+        :param start_by: an aware datetime; if nobody had claimed it by then, it goes to the trash; retries go on.
         :param connection: of SQL stores: a connection or session of SQLAlchemy, one of Django, or the driver's own,
             with a transaction on this board's database; the job is posted if and only if that commits.
         :param uuid: the job's identity; a new one by default.

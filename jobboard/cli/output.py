@@ -190,7 +190,7 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return safe(json.dumps(plain(value), ensure_ascii=False))
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.6g}" if abs(value) < 100_000 else f"{value:.3f}".removesuffix(".000")
     return safe(str(value))
 
 

@@ -83,8 +83,8 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
-        lines = [line | {"after": line["after"] and short_duration(line["after"])} for line in lines]
-        session.output.table(("at", "what", "name", "after"), lines, empty="")
+        lines = [line | {"later by": line["after"] and short_duration(line["after"])} for line in lines]
+        session.output.table(("at", "later by", "what", "name"), lines, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
     print()

@@ -150,9 +150,14 @@ class BackendClient:
         seconds = min(timeout, _LISTING_TIMEOUT)
         try:
             with time_limit(seconds):
-                return f"there are: {named(self.backend.boards(seconds) or ())}"
+                boards = self.backend.boards(seconds) or ()
         except BoardUnavailable as error:
             return f"which there are can't be said: {error}"
+        return (
+            f"there are: {named(boards)}"
+            if boards
+            else "it has none; the first post, or the first conductor, makes one"
+        )
 
     def close(self) -> None:
         """Close the backend, and end the subscriptions; idempotent."""
