@@ -124,6 +124,7 @@ class AsyncJobBoard(AsyncWrapper):
     post_many = as_coroutine(JobBoard.post_many)
     cancel = as_coroutine(JobBoard.cancel)
     cancel_by_key = as_coroutine(JobBoard.cancel_by_key)
+    cancel_by_lane = as_coroutine(JobBoard.cancel_by_lane)
     save_book = as_coroutine(JobBoard.save_book)
 
     claim = as_coroutine(JobBoard.claim, _abandon)

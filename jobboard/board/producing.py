@@ -22,9 +22,10 @@ from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_r
 from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
 from jobboard.errors import NotFound
 from jobboard.job import Job, JobOrUuid, Posting
+from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload
-from jobboard.states import LIVE, JobPriority
+from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.then import check_postings, first_named
 from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
 from jobboard.validation import check_operator, check_text
@@ -220,8 +221,32 @@ class Producing:
         self._client.tidy_when_due()
         return cancelled
 
-    def _cancel_some(self, uuids: Sequence[str]) -> int:
-        outcomes, repeated = self._client.call_until_certain(self._backend.jobs.cancel, uuids)
+    def cancel_by_lane(self, lane: str, *, by: str | None = None, reason: str | None = None) -> int:
+        """Cancel all live jobs of a lane, whatever their names: those of a tenant who leaves. Idempotent.
+
+        As :meth:`cancel` does. Each job is cancelled atomically, not all of them at once; jobs that are posted
+        meanwhile may be cancelled or not. Those that wait for the lane go first, so that none of them starts. It reads
+        all live jobs, 500 a request, and cancels in batches.
+
+        :param by: the operator, for the history. :param reason: why, for the history.
+        :returns: how many jobs; claimed ones count as well.
+        :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
+        """
+        check_lane(lane)
+        who, why = check_operator(by, reason)
+        self._client.check_open()
+        self._client.call(self._backend.refresh)
+        pages = self._client.pages(repeat(_PAGE), self._backend.jobs.page, LIVE, None)
+        found = [
+            (row.state is not JobState.BLOCKED, row.uuid) for page in pages for row in page.rows if row.lane == lane
+        ]
+        uuids = [uuid for _, uuid in sorted(found)]
+        cancelled = sum(self._cancel_some(part, who, why) for part in self._client.batches(uuids))
+        self._client.tidy_when_due()
+        return cancelled
+
+    def _cancel_some(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> int:
+        outcomes, repeated = self._client.call_until_certain(self._backend.jobs.cancel, uuids, by, reason)
         return sum(not is_refusal(outcome, repeated) for outcome in outcomes)
 
     def save_book(self, book: LogBook, *, hold: Held | None = None) -> None:

@@ -12,6 +12,7 @@ from jobboard.testing.contract.case import LONG, SHORT, claim_one, drain, let_a_
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
     DELAYED,
+    LANE,
     UNCLAIMED,
     LaneCase,
     kinds_told,
@@ -52,6 +53,23 @@ class LaneCases(LaneCase):
         board.cancel(first)
         assert uuids_of(board.iterjobs()) == [second.uuid]
         assert claim_one(board) == second
+
+    @of_lanes
+    def test_all_jobs_of_a_lane_are_cancelled_and_no_others(self, board: JobBoard, other: JobBoard) -> None:
+        """Those that wait go first: none of them is admitted, and started, while others are cancelled."""
+        limit(board, 2)
+        for name in ("resize", "rotate", "resize", "rotate", "resize"):
+            post_tied(board, name=name)
+        post_tied(board, delay=LONG)
+        claimed = claim_one(board)
+        kept = [post_tied(board, "tenant:2"), post_tied(board, "tenant:10"), board.post("resize")]
+        assert other.cancel_by_lane(LANE, by="ada", reason="the tenant left") == 6
+        assert set(uuids_of(board.iterjobs())) == {claimed.uuid, *uuids_of(kept)}
+        assert (claimed.cancelled, slots_of(board)) == (True, (1, 0, 0))
+        assert kinds_told(board, claimed)[-1] == "CANCEL_ASKED"
+        for wrong in ("", "tenant:*", 7):
+            with pytest.raises((TypeError, ValueError)):
+                board.cancel_by_lane(wrong)  # type: ignore[arg-type]
 
     @of_lanes
     def test_jobs_are_admitted_by_priority_and_then_as_they_became_due(self, board: JobBoard) -> None:

@@ -28,6 +28,7 @@ CALLS: dict[str, Callable[[JobBoard, Job], Any]] = {
     "post_many": lambda board, job: board.post_many([Posting("resize")]),
     "cancel": lambda board, job: board.cancel(job),
     "cancel_by_key": lambda board, job: board.cancel_by_key("resize", "cat"),
+    "cancel_by_lane": lambda board, job: board.cancel_by_lane("tenant:1"),
     "claim": lambda board, job: board.claim(job, "bob"),
     "claim_next": lambda board, job: board.claim_next("bob"),
     "extend": lambda board, job: board.extend(job, "alice"),
