@@ -8,20 +8,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import At, Calendar, Cron, Entity, Every, JobBoard, Schedule, Scheduler
+from jobboard import AnyOf, At, Calendar, Cron, Entity, Every, Excluding, JobBoard, Schedule, Scheduler
 from jobboard.cli.app import REFUSED, USAGE
 from jobboard.operate.status import status
 from jobboard.schedules.progress import Progress
+from jobboard.schedules.triggers import Trigger
 from jobboard.testing import eventually, fire_due
 from jobboard.testing.contract.clockwork import fire, spoil
 
 pytest_plugins = ("helpers.command_fixtures",)
+
+START = datetime(2031, 3, 1, 9, tzinfo=UTC)
 
 
 @contextmanager
@@ -133,6 +137,61 @@ class TestChanging:
         span = ["--from", "1990-01-01T00:00Z", "--to", "2030-01-01T00:00Z"]
         jobboard("schedule", "backfill", "there", *span, status=USAGE)
         jobboard("schedule", "import", "/no/such/file", status=USAGE)
+
+    @pytest.mark.parametrize(
+        ("before", "options", "after"),
+        [
+            (Cron("0 1 * * *", "Europe/Berlin", gap="skip", fold="both"), ["--cron", "30 9 * * *"],
+             Cron("30 9 * * *", "Europe/Berlin", gap="skip", fold="both")),
+            (Cron("0 1 * * *", "Europe/Berlin", gap="skip"), ["--cron", "30 9 * * *", "--tz", "UTC"],
+             Cron("30 9 * * *", gap="skip")),
+            (Cron("0 1 * * *", "Europe/Berlin", fold="second"), ["--tz", "Asia/Tokyo"],
+             Cron("0 1 * * *", "Asia/Tokyo", fold="second")),
+            (Cron("0 1 * * *", "Europe/Berlin"), ["--gap", "skip", "--fold", "both"],
+             Cron("0 1 * * *", "Europe/Berlin", gap="skip", fold="both")),
+            (Calendar(months=2, at="09:00", tz="Europe/Berlin", fold="both", start=START), ["--tz", "Asia/Tokyo"],
+             Calendar(months=2, at="09:00", tz="Asia/Tokyo", fold="both", start=START)),
+            (Calendar(months=2, at="09:00", tz="Europe/Berlin", fold="both"), ["--cron", "30 9 1 * *"],
+             Cron("30 9 1 * *", "Europe/Berlin", fold="both")),
+            (Every(hours=1, start=START), ["--every", "2h"], Every(hours=2, start=START)),
+            (Every(hours=1, start=START), ["--cron", "@daily"], Cron("@daily")),
+            (Cron("0 1 * * *", "Europe/Berlin"), ["--every", "2h"], Every(hours=2)),
+            (Cron("0 1 * * *", "Europe/Berlin"), ["--once", START.isoformat()], At(START)),
+            (Excluding(Cron("0 1 * * *", "Europe/Berlin", gap="skip"), START.date()), ["--cron", "30 9 * * *"],
+             Excluding(Cron("30 9 * * *", "Europe/Berlin", gap="skip"), START.date())),
+            (Excluding(Cron("0 1 * * *", "Europe/Berlin"), START.date()), ["--tz", "Asia/Tokyo"],
+             Excluding(Cron("0 1 * * *", "Asia/Tokyo"), START.date())),
+            (Excluding(Cron("0 1 * * *", "Europe/Berlin"), START.date(), tz="UTC"), ["--tz", "Asia/Tokyo"],
+             Excluding(Cron("0 1 * * *", "Asia/Tokyo"), START.date(), tz="UTC")),
+            (AnyOf(Cron("0 1 * * *", "Europe/Berlin"), Cron("0 2 * * *", "Europe/Berlin")), ["--cron", "30 9 * * *"],
+             Cron("30 9 * * *", "Europe/Berlin")),
+        ],
+    )  # fmt: skip
+    def test_modify_keeps_of_the_times_what_is_not_given(
+        self, jobboard: Run, board: JobBoard, before: Trigger, options: list[str], after: Trigger
+    ) -> None:
+        added = board.schedules.add(
+            Schedule("nightly", before, "write", jitter=30, end=START.replace(year=2040), max_instances=None)
+        )
+        jobboard("schedule", "modify", "nightly", *options)
+        assert board.schedules.get("nightly") == replace(added, trigger=after)
+
+    @pytest.mark.parametrize(
+        ("before", "options"),
+        [
+            (Every(hours=1), ["--tz", "Asia/Tokyo"]),
+            (At(START), ["--gap", "skip"]),
+            (Cron("0 1 * * *"), ["--tz", "Mars"]),
+            (Cron("0 1 * * *"), ["--once", START.isoformat(), "--tz", "Asia/Tokyo"]),
+            (AnyOf(Cron("0 1 * * *", "Europe/Berlin"), Cron("0 2 * * *")), ["--cron", "30 9 * * *"]),
+        ],
+    )
+    def test_a_zone_that_says_nothing_or_is_not_certain_is_refused(
+        self, jobboard: Run, board: JobBoard, before: Trigger, options: list[str]
+    ) -> None:
+        added = board.schedules.add(Schedule("nightly", before, "write"))
+        jobboard("schedule", "modify", "nightly", *options, status=USAGE)
+        assert board.schedules.get("nightly") == added
 
     def test_modify_pause_resume_and_rm(self, jobboard: Run, board: JobBoard) -> None:
         board.schedules.add(Schedule("a", Every(hours=1), "write"))

@@ -9,6 +9,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
+from jobboard.cli.schedule_times import Times
 from jobboard.cli.session import Session, command, confirm, if_exists_option, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import zone_of
@@ -50,11 +51,10 @@ def add(
     session: Session, /, id: str, job: str, paused: bool, next_run_time: str | None, if_exists: Any, **options: Any
 ) -> None:
     """Add a schedule that posts jobs named JOB."""
+    trigger = Times.taken_from(options).of_new()
     fields = fields_of(options)
-    if "trigger" not in fields:
-        raise click.UsageError("say when: --cron, --every, --once or --trigger")
     first = None if next_run_time is None else moment_of("--next-run-time", next_run_time)
-    schedule = Schedule(id=id, job=job, paused=paused, **fields)
+    schedule = Schedule(id=id, trigger=trigger, job=job, paused=paused, **fields)
     board = session.board(create=True)
     _report(session, board.schedules.add(schedule, if_exists, next_run_time=first))
     _warn_of_unhandled(session, board, job)
@@ -62,7 +62,8 @@ def add(
 
 @command(
     "modify",
-    "jobboard schedule modify nightly --cron '0 4 * * *' --tz Europe/Berlin",
+    "jobboard schedule modify nightly --cron '0 4 * * *'",
+    "jobboard schedule modify nightly --tz Europe/Berlin",
     "jobboard schedule modify poll --max-instances any",
 )
 @click.argument("id")
@@ -70,11 +71,18 @@ def add(
 @schedule_options
 @pass_session
 def modify(session: Session, /, id: str, **options: Any) -> None:
-    """Change what is given; the progress stays, unless the times change."""
+    """Change what is given, and keep all else; the progress stays, unless the times change.
+
+    A --cron or --every keeps zone, --gap, --fold, exclusions and the start of a trigger; --tz, --gap and --fold alone
+    change a crontab or a calendar.
+    """
+    times = Times.taken_from(options)
     fields = fields_of(options)
-    if not fields:
+    if not (times.given or fields):
         raise click.UsageError("say what to change")
     board = session.board()
+    if times.given:
+        fields["trigger"] = times.instead_of(board.schedules.get(id).trigger)
     schedule = board.schedules.modify(id, **fields)
     _report(session, schedule)
     _warn_of_unhandled(session, board, schedule.job)

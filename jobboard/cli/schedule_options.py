@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from jobboard.cli.session import PRIORITY, options
-from jobboard.cli.values import SPAN, details_of, json_of, moment_of
+from jobboard.cli.values import SPAN, details_of, moment_of
 from jobboard.schedules.schedule import COALESCE, OVERLAP
-from jobboard.schedules.triggers import At, Cron, Every, Trigger, trigger_from_plain
 
 GAP = click.Choice(["shift", "skip"])
 FOLD = click.Choice(["first", "second", "both"])
 
 schedule_options = options(
     click.option("--cron", metavar="CRONTAB", help="When: a crontab string, such as '0 3 * * mon-fri' or @hourly."),
-    click.option("--tz", metavar="ZONE", help="The zone whose clocks --cron means (default: UTC)."),
+    click.option("--tz", metavar="ZONE", help="The zone whose clocks are meant (of a new one: UTC)."),
     click.option("--gap", type=GAP, help="What becomes of a time that clocks skip."),
     click.option("--fold", type=FOLD, help="Which of a time shown twice."),
     click.option("--every", type=SPAN, help="When: every so often, such as 30s, 5m, 1h30m, 2d."),
@@ -38,21 +36,9 @@ schedule_options = options(
 )
 
 
-#: Each option that says when, and what makes a trigger of its text.
-_TRIGGER_OF: dict[str, Callable[..., Trigger]] = {
-    "cron": Cron,
-    "every": lambda seconds: Every(seconds=seconds),
-    "once": lambda text: At(moment_of("--once", text)),
-    "trigger": lambda text: trigger_from_plain(json_of("--trigger", text)),
-}
-
-
 def fields_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the given arguments of a Schedule, including its trigger."""
+    """Return the given arguments of a Schedule but its trigger."""
     given = {what: value for what, value in options.items() if value is not None}
-    trigger = _trigger_of(given)
-    if trigger is not None:
-        given["trigger"] = trigger
     if given.get("lane") == "":
         given["lane"] = None
     if "details" in given:
@@ -63,20 +49,6 @@ def fields_of(options: dict[str, Any]) -> dict[str, Any]:
     if "max_instances" in given:
         given["max_instances"] = _instances_of(given["max_instances"])
     return given
-
-
-def _trigger_of(given: dict[str, Any]) -> Trigger | None:
-    """Remove the options that say when from those given, and return their trigger."""
-    whens = {what: given.pop(what) for what in _TRIGGER_OF if what in given}
-    zone = {what: given.pop(what) for what in ("tz", "gap", "fold") if what in given}
-    if len(whens) > 1:
-        raise click.UsageError(f"give one of {', '.join(f'--{what}' for what in whens)}, not several")
-    if zone and "cron" not in whens:
-        raise click.UsageError(f"--{next(iter(zone))} belongs to --cron")
-    if not whens:
-        return None
-    [(what, text)] = whens.items()
-    return _TRIGGER_OF[what](text, **zone)
 
 
 def _instances_of(text: str) -> int | None:
