@@ -223,8 +223,9 @@ def test_a_full_lane_names_those_that_hold_its_slots(board: JobBoard) -> None:
     board.limits.set(lane="tenant:*", running=2)
     running, claimable, first, second = (board.post(name, lane="tenant:42") for name in ("a", "b", "a", "a"))
     board.claim(running, "w1")
-    assert [kinds(job) for job in (first, second)] == [["lane_full"], ["lane_full"]]
-    said = text(second)
+    assert [kinds(job) for job in (first, second)] == [["lane_full"], ["lane_full", "behind"]]
+    assert text(second).endswith("\n1 job of its lane waits before it.")
+    said = text(first)
     assert "Its lane tenant:42 has 2 of 2: " in said
     assert said.endswith(". If more may run: jobboard limits set --lane 'tenant:*' --running 3")
     assert f"job {running.uuid} (a) runs since 0s (w1)" in said
@@ -243,13 +244,58 @@ def test_a_strict_lane_names_the_job_whose_retry_it_waits_for(board: JobBoard) -
         board.run_now(first)
         assert board.claim_next("w1") == [first]
         board.abandon(first, "w1", delay=3600, error="Traceback\nOSError: dead server")
-    assert kinds(second) == kinds(third) == ["lane_full"]
+    assert (kinds(second), kinds(third)) == (["lane_full"], ["lane_full", "behind"])
     said = text(third)
     assert f"Its lane hook:1 has 1 of 1: job {first.uuid} (a) waits " in said
     assert " for its retry, and keeps the slot; it failed 2 times, the last error: OSError: dead server." in said
     board.limits.set(lane="hook:*", running=1)
     board.claim(second, "w1")
     assert first.uuid not in text(third)
+
+
+@pytest.mark.parametrize("burst", [1, 2, 3])
+def test_a_rate_waits_for_the_claim_of_the_jobs_that_it_let_start(burst: int) -> None:
+    with memory_board("offered") as board:
+        board.limits.set(lane="api", rate=Rate(1, 10, burst=burst))
+        offered = [board.post("b", lane="api") for _ in range(burst)]
+        jobs = [board.post("a", lane="api") for _ in range(3)]
+        clock_of(board).move(600)
+        assert [kinds(job) for job in jobs] == [
+            ["lane_offered", "no_conductor"], *[["lane_offered", "behind", "no_conductor"]] * 2,
+        ]  # fmt: skip
+        said = [text(job).splitlines() for job in jobs]
+        assert all(f"{job.uuid} (b) can be claimed since 10m and no conductor" in said[0][0] for job in offered)
+        assert [lines[1] for lines in said[1:]] == [
+            "1 job of its lane waits before it.",
+            "2 jobs of its lane wait before it.",
+        ]
+        board.register_entity(Entity("conductor", "w", {"names": ["a"]}))
+        board.register_entity(Entity("conductor", "v", {"names": ["b"], "running": 1}))
+        assert kinds(jobs[0]) == ["lane_offered"]
+        assert text(jobs[0]).count("and no conductor of its name has a free slot") == burst
+        board.pause("b")
+        assert text(jobs[0]).count("and its name is paused") == burst
+        board.resume("b")
+        board.register_entity(Entity("conductor", "v", {"names": ["b"]}))
+        assert "since 10m, job" in text(jobs[0]) if burst > 1 else text(jobs[0]).endswith("since 10m.")
+        for job in offered:
+            board.claim(job, "w")
+        assert kinds(jobs[0]) == ["lane_rate"]
+
+
+def test_how_many_of_a_lane_come_before_is_told_while_little_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with memory_board("before") as board:
+        register(board, "a")
+        for lane in ("l", "m"):
+            board.limits.set(lane=lane, running=1)
+            board.claim(board.post("a", lane=lane), "w")
+        jobs = [board.post("a", lane=lane) for lane in ("l", "m", "l", "m", "l")]
+        urgent = board.post("a", lane="l", priority="high")
+        assert [text(job).splitlines()[-1][:6] for job in (urgent, *jobs)] == [
+            "Its la", "1 job ", "Its la", "2 jobs", "1 job ", "3 jobs",
+        ]  # fmt: skip
+        monkeypatch.setattr("jobboard.operate.why.MAX_AHEAD", 5)
+        assert [kinds(job) for job in jobs[-2:]] == [["lane_full", "behind"], ["lane_full"]]
 
 
 def test_a_paused_lane_a_rate_and_a_full_name(board: JobBoard) -> None:

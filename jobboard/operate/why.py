@@ -14,13 +14,16 @@ from jobboard.job import row_of
 from jobboard.operate.durations import duration
 from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.views import paused_sentences
-from jobboard.operate.why_conductors import able_of, why_unclaimed, with_free_slot
-from jobboard.operate.why_limited import name_is_full, why_blocked, why_on_its_shard
+from jobboard.operate.why_conductors import Claimers, able_of, why_unclaimed, with_free_slot
+from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
 from jobboard.operate.why_waiting import why_in_time, why_waiting
-from jobboard.participants import UnsentEnd, is_quiet, names_of, unsent_of
+from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobboard.backends.rows import JobRow, Pause
     from jobboard.board import JobBoard
     from jobboard.job import Job
     from jobboard.participants import Entity
@@ -49,9 +52,9 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
     Kinds: ``shard_away``, ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``,
     ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``, ``parent_failed``,
-    ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_rate``, ``blocked``,
-    ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``, ``failed_before``,
-    ``next``, ``start_by``.
+    ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_offered``, ``lane_rate``,
+    ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``,
+    ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -69,7 +72,9 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     record, row = job.record, row_of(job)
     entities = known.look(board.entities, "which conductors are registered there") or []
     able, are_known = able_of(entities, job.name), not known.unknown
-    reasons = _why_paused(board, job, known)
+    with known.reads:  # Each shard knows all of them.
+        pauses = board.pauses()
+    reasons = _why_paused(board, job, pauses, known)
     if record.state is JobState.UNCLAIMED or wait_of(row) is Wait.LANE:
         elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
         reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
@@ -79,10 +84,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     waiting = known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
     reasons += [Reason(kind, text) for kind, text in waiting]
     if wait_of(row) is Wait.LANE and job.lane is not None:
-        names = {name for entity in entities if entity.alive and not is_quiet(entity) for name in names_of(entity)}
-        lane = job.lane
-        blocked = known.look(lambda: list(why_blocked(board, lane, names)), f"what limits the lane {lane}") or []
-        reasons += [Reason(kind, text) for kind, text in blocked]
+        reasons += _why_in_lane(board, row, job.lane, Claimers(entities, {pause.name for pause in pauses}), known)
     now = client_of(board).call(client_of(board).backend.now)
     if able or are_known:
         reasons += [Reason(kind, text) for kind, text in why_unclaimed(entities, job, now)]
@@ -127,10 +129,14 @@ def _unsent(end: UnsentEnd) -> str:
     )
 
 
-def _why_paused(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
-    # Each shard knows all of them.
-    with known.reads:
-        said, reasons = paused_sentences(board.pauses()), []
+def _why_in_lane(board: JobBoard, row: JobRow, lane: str, claimers: Claimers, known: PartlyKnown) -> list[Reason]:
+    blocked = known.look(lambda: list(why_blocked(board, lane, claimers)), f"what limits the lane {lane}") or []
+    before = known.look(lambda: jobs_before(board, row, MAX_AHEAD), f"which jobs of the lane {lane} come before it")
+    return [Reason(kind, text) for kind, text in (*blocked, *([("behind", before)] if before else []))]
+
+
+def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: PartlyKnown) -> list[Reason]:
+    said, reasons = paused_sentences(pauses), []
     if None in said:
         reasons.append(Reason("board_paused", f"{said[None]} Go on with: jobboard resume"))
     if job.name in said:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.operate.durations import duration
@@ -43,6 +44,26 @@ def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[
     if is_taken or len(refusing) == len(heard):
         yield from (("stuck", _stuck(entity, job)) for entity in heard if number_of(entity, "stuck"))
         yield from (("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault"))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimers:
+    """Who could claim jobs that wait for it, as far as participants and pauses say.
+
+    :ivar paused: the names that are paused; None stands for the board.
+    """
+
+    entities: Sequence[Entity]
+    paused: Collection[str | None]
+
+    def obstacle(self, name: str) -> str:
+        """Return why nobody claims a job of this name now, as the end of a sentence; empty if a conductor can."""
+        if name in self.paused or None in self.paused:
+            return f" and {'its name' if name in self.paused else 'the board'} is paused"
+        able = able_of(self.entities, name)
+        if not able:
+            return " and no conductor runs its name"
+        return " and no conductor of its name has a free slot" if all(map(is_full, able)) else ""
 
 
 def with_free_slot(able: Sequence[Entity], now: float) -> str:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from jobboard.backends.lane_rows import NameShare
+from jobboard.backends.lane_rows import LaneDetail, NameShare
 from jobboard.backends.rows import JobRow
 from jobboard.board import client_of
 from jobboard.errors import NotFound
 from jobboard.events import EventKind
-from jobboard.limit import Limit, prefix_of
+from jobboard.job import row_of
+from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.operate.durations import duration
 from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
 from jobboard.operate.views import in_brackets
+from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
 def _share(board: JobBoard, share: NameShare, now: float) -> str:
     if share.claimed is None:
         return f"Shard {share.shard} has {share.running}, and does not answer; it keeps that until it is back."
-    texts = [_holder(board, row, now, ()) for row in share.holders]
+    texts = [_runs(board, row, now) for row in share.holders]
     texts += [f"and {share.claimed - len(texts)} more"] if share.claimed > len(texts) > 0 else []
     runs = f": {', '.join(texts)}" if texts else ", and runs no such job" if not share.claimed else ""
     return f"Shard {share.shard} has {share.running}{runs}."
@@ -87,11 +90,8 @@ def paused_lane(limit: Limit) -> str:
     return f"The lane {limit.lane} is paused{in_brackets(asdict(limit))}."
 
 
-def why_blocked(board: JobBoard, lane: str, claimed_names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield why a job that is BLOCKED in this lane is so: a kind, and a sentence. Nine requests at most.
-
-    :param claimed_names: the names that conductors which are alive claim.
-    """
+def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[tuple[str, str]]:
+    """Yield why a job that is BLOCKED in this lane is so: a kind, and a sentence. Nine requests at most."""
     limits = {limit.lane: limit for limit in board.limits if limit.lane is not None}
     paused = [limits[each] for each in (lane, prefix_of(lane)) if each in limits and limits[each].paused]
     for limit in paused:
@@ -100,37 +100,69 @@ def why_blocked(board: JobBoard, lane: str, claimed_names: Collection[str]) -> I
     detail = client.call(client.backend.limits.lane, lane, MAX_HOLDERS)
     limit_of_lane = board.limits.of(lane)
     running = None if limit_of_lane is None else limit_of_lane.running
+    rate = None if limit_of_lane is None else limit_of_lane.rate
     taken = detail.row.claimed + detail.row.claimable
     is_strict = limit_of_lane is not None and limit_of_lane.order == "strict"
     taken += detail.row.retrying if is_strict else 0
     if limit_of_lane is not None and running is not None and taken >= running:
         now = client.call(client.backend.now)
         texts = [
-            _holder(board, row, now, claimed_names)
+            _holder(board, row, now, claimers)
             for row in detail.holders
             if is_strict or row.state is not JobState.DELAYED
         ]
         texts += [f"and {taken - len(texts)} more"] if taken > len(texts) > 0 else []
         text = f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
         yield "lane_full", f"{text} If more may run: {command_for(limit_of_lane, taken + 1)}"
+    elif rate is not None and detail.row.claimable >= rate.burst:
+        yield "lane_offered", _offered(board, detail, rate, claimers)
     elif detail.next_in is not None and detail.next_in > 0:
-        text = f"The rate of its lane {lane} lets the next one start in {detail.next_in:.1f} s."
+        text = f"The rate of its lane {lane} lets the next one start in {max(0.1, detail.next_in):.1f} s."
         yield "lane_rate", f"{text} See the rates with: jobboard limits"
     elif not paused:
         text = f"Its lane {lane} has room: it waits for its turn among {detail.row.blocked} jobs, or for the next look."
         yield "blocked", text
 
 
-def _holder(board: JobBoard, row: JobRow, now: float, claimed_names: Collection[str]) -> str:
+def _offered(board: JobBoard, detail: LaneDetail, rate: Rate, claimers: Claimers) -> str:
+    """Say which jobs a rate has let start; it lets no more start than a burst before somebody claims one."""
+    client, number = client_of(board), detail.row.claimable
+    now, rows = client.call(client.backend.now), [row for row in detail.holders if row.state is JobState.UNCLAIMED]
+    texts = [_holder(board, row, now, claimers) for row in rows]
+    texts += [f"and {number - len(texts)} more"] if number > len(texts) > 0 else []
+    return (
+        f"The rate of its lane {detail.row.lane} ({rate}) lets the next one start once one of these is claimed"
+        f"{': ' if texts else ''}{', '.join(texts)}."
+    )
+
+
+def jobs_before(board: JobBoard, row: JobRow, most: int) -> str | None:
+    """Say how many jobs of its lane wait before one that is BLOCKED; None if none does, or too much else waits.
+
+    :param most: how many blocked jobs of the board are read at most.
+    """
+    ahead = 0
+    for other in islice(board.iterjobs(states={JobState.BLOCKED}), most):
+        if other.uuid == row.uuid:
+            return f"{ahead} job{'s' * (ahead != 1)} of its lane wait{'s' * (ahead == 1)} before it." if ahead else None
+        ahead += row_of(other).joined_lane == row.joined_lane
+    return None
+
+
+def _holder(board: JobBoard, row: JobRow, now: float, claimers: Claimers) -> str:
     """Say what a job does that holds a slot of a lane."""
-    which = f"job {row.uuid} ({row.name})"
     if row.state is JobState.CLAIMED:
-        since = _claimed_at(board, row.uuid)
-        return f"{which} runs{'' if since is None else f' since {duration(max(0.0, now - since))}'} ({row.owner})"
+        return _runs(board, row, now)
     if row.state is JobState.DELAYED:
         return failing_text(row, now)
-    nobody = "" if row.name in claimed_names else " and no conductor runs its name"
-    return f"{which} can be claimed since {duration(max(0.0, now - row.place))}{nobody}"
+    since = f"job {row.uuid} ({row.name}) can be claimed since {duration(max(0.0, now - row.place))}"
+    return f"{since}{claimers.obstacle(row.name)}"
+
+
+def _runs(board: JobBoard, row: JobRow, now: float) -> str:
+    since = _claimed_at(board, row.uuid)
+    for_long = "" if since is None else f" since {duration(max(0.0, now - since))}"
+    return f"job {row.uuid} ({row.name}) runs{for_long} ({row.owner})"
 
 
 def _claimed_at(board: JobBoard, uuid: str) -> float | None:
