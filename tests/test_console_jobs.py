@@ -307,7 +307,7 @@ class TestJob:
         ask, path = ask_as(board, "restore"), f"/b/jobs/jobs/{old.uuid}"
         page = ask.post(path, {"action": "restore"})
         assert (page.status_code, page.url.path) == (409, path)
-        assert f"job {new.uuid}, which is live, has its key by now" in text_of(page)
+        assert f"job {new.uuid} ({new.name}:{new.key}), which is live, has its key by now" in text_of(page)
         assert f"/b/jobs/jobs/{new.uuid}" in links_of(page)
         assert board.get(old.uuid).record.state is JobState.TRASHED
         page = ask.post(

@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from jobboard import Conductor, Entity, Every, Handlers, Job, JobBoard, Rate, RunningJob, Schedule, backend, fetch
+from jobboard import (
+    AlreadyPosted,
+    Conductor,
+    Entity,
+    Every,
+    Handlers,
+    Job,
+    JobBoard,
+    Rate,
+    RunningJob,
+    Schedule,
+    backend,
+    fetch,
+)
 from jobboard.cli.app import run
 from jobboard.operate.why import why
 from jobboard.testing import clock_of, eventually, memory_board
@@ -188,6 +201,23 @@ def test_trash_and_restore(board: JobBoard) -> None:
     board.restore(job.uuid)
     assert kinds(job)[-1] == "next"
     assert "attempt" not in text(job)
+
+
+def test_no_restore_is_recommended_that_would_be_refused(board: JobBoard) -> None:
+    jobs = [board.post("a", key=key) for key in ("k", "l", None)]
+    for job in jobs:
+        board.trash(job)
+    holder = board.post("a", key="k")
+    board.post("b", key="l")
+    assert [kinds(job) for job in jobs] == [["trashed", "key_taken"], ["trashed"], ["trashed"]]
+    said = text(jobs[0])
+    assert f"while job {holder.uuid} (a:k), which is unclaimed, has its key" in said
+    assert f"jobboard restore {jobs[0].uuid}; or in place of that one: jobboard cancel {holder.uuid}, " in said
+    with pytest.raises(AlreadyPosted):
+        board.restore(jobs[0])
+    board.cancel(holder)
+    assert kinds(jobs[0]) == ["trashed"]
+    board.restore(jobs[0])
 
 
 def test_complete(board: JobBoard) -> None:

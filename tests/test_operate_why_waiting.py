@@ -12,6 +12,7 @@ from jobboard import Entity, Job, JobBoard, JobState, Posting, backend
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.operate.flow import flow_of, flow_view, timeline_of
+from jobboard.operate.status import status
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
 from jobboard.testing import eventually
@@ -80,6 +81,21 @@ def test_a_failed_parent_is_named_with_its_reason_and_the_command_that_mends_it(
     assert found["parent_failed"].endswith(f"jobboard restore {jobs['a'].uuid}")
     board.restore(jobs["a"])
     assert list(reasons(jobs["child"])) == ["parents"]
+
+
+def test_no_parent_is_to_be_restored_whose_key_another_job_has(board: JobBoard) -> None:
+    parents = [board.post("fetch", key=key) for key in ("monday", "tuesday", None)]
+    child = board.post("report", after=parents)
+    for parent in parents:
+        board.trash(parent)
+    holder = board.post("fetch", key="monday")
+    said = {parent.uuid: found.text for parent, found in zip(parents, why(board, board.get(child.uuid)), strict=True)}
+    assert [f"cancel {holder.uuid}" in text for text in said.values()] == [True, False, False]
+    assert all(f"jobboard restore {uuid}" in text for uuid, text in said.items())
+    told = {found["about"]: found["text"] for found in status(board)["findings"] if found["kind"] == "parent_failed"}
+    assert {uuid: f"cancel {holder.uuid}" in text for uuid, text in told.items()} == {
+        parent.uuid: parent is parents[0] for parent in parents
+    }
 
 
 PIPELINE = {

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
-from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
+from jobboard.backends.rows import CancelOutcome, JobRow, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.operate.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_operator
 
@@ -184,16 +185,17 @@ def _lost(text: str) -> Refusal:
 def _not_restored(one: Answered) -> str | None:
     if one.answer is TrashOutcome.TAKEN:
         holder = _holder_of_key(one.board, one.target) if len(one.outcome.refused) < _MAX_NAMED else None
-        which = f"job {holder}, which is live, " if holder else "another live job of its name "
+        which = f"{named(holder)}, which is live, " if holder else "another live job of its name "
         return f"stays in the trash: {which}has its key by now"
     return _not_in_trash(one) if is_refusal(one.answer, one.repeated) else None
 
 
-def _holder_of_key(board: JobBoard, target: Target) -> str | None:
+def _holder_of_key(board: JobBoard, target: Target) -> JobRow | None:
     """Return the live job that has the key of a job in the trash, if there still is one."""
+    from jobboard.operate.restoring import holder_of_key
+
     try:
-        key = board.get(target.uuid).key
-        return None if key is None else board.find(target.name, key).uuid
+        return holder_of_key(board, target.name, board.get(target.uuid).key)
     except NotFound:
         return None
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard, client_of
 from jobboard.graph.blocked import Wait, wait_of
+from jobboard.operate.restoring import holder_of_key
 
-#: How many jobs of the trash that have children are looked at, and how many children of each: two requests.
+#: How many jobs of the trash that have children are looked at, and how many children of each: two requests, and a
+#: third one for a job with a key.
 MAX_PARENTS, MAX_CHILDREN = 5, 100
 
 
@@ -19,14 +21,17 @@ class FailedParent:
 
     :ivar waiting: how many of its first :data:`MAX_CHILDREN` children wait. :ivar has_more: whether it has more.
     :ivar is_deep: whether others were posted to wait for those in turn, which are not counted.
+    :ivar holder: the live job that has its key, so that it can't be restored.
     """
 
     uuid: str
     name: str
+    key: str | None
     reason: str | None
     waiting: int
     has_more: bool
     is_deep: bool
+    holder: JobRow | None
 
 
 def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[FailedParent]:
@@ -43,5 +48,6 @@ def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[Faile
         waiting = [row for row in rows if row is not None and wait_of(row) is Wait.PARENTS]
         is_deep = any(row.ties is not None and row.ties.has_children for row in waiting)
         if waiting:
-            has_more = page.cursor is not None
-            yield FailedParent(parent.uuid, parent.name, parent.reason, len(waiting), has_more, is_deep)
+            has_more, holder = page.cursor is not None, holder_of_key(board, parent.name, parent.key)
+            which = parent.uuid, parent.name, parent.key, parent.reason
+            yield FailedParent(*which, len(waiting), has_more, is_deep, holder)

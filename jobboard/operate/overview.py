@@ -133,8 +133,9 @@ def overview(board: JobBoard) -> Overview:
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, one if a conductor went away while jobs are claimed, and if jobs are
     blocked one, and one for each lane of which none runs (5 at most) and each strict lane with a retry (5 at most), and
-    two for each job of the trash that has children (5 at most): 52 at most. Reads no job but the next of each name, 100
-    of the trash, 100 that are claimed, 20 of each such lane, and 100 children of each such job.
+    two for each job of the trash that has children, and three if it has a key (5 at most): 57 at most. Reads no job but
+    the next of each name, 100 of the trash, 100 that are claimed, 20 of each such lane, and 100 children of each such
+    job.
 
     :raises BoardUnavailable: the store can't be reached.
     """

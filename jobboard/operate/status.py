@@ -17,7 +17,7 @@ from jobboard.validation import moment
 
 
 def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 52 requests at most.
+    """Look at a board, connected or not, and judge it; 57 requests at most.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
         can't be reached only the finding that says so, and ``shards``, the numbers of those that answer, of a board

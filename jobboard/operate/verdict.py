@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from jobboard.backends.findings import Holder, Persistence
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
+from jobboard.operate.naming import label_of
 from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.restoring import how_taken
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
@@ -133,10 +135,10 @@ def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
         further = f", and what waits for {'it' if number == '1' else 'them'}," if parent.is_deep else ""
         waiting = f"{number} job{'s' * (number != '1')}{further} wait{'s' * (number == '1')}"
         reason = f": {in_one_line(parent.reason)}" if parent.reason else ""
-        text = (
-            f"{waiting} for job {parent.uuid} ({parent.name}), which is in the trash{reason}. Once the cause is "
-            f"mended, bring it back with: jobboard restore {parent.uuid}"
-        )
+        which = f"job {parent.uuid} ({label_of(parent.name, parent.key)})"
+        mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
+        cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
+        text = f"{waiting} for {which}, which is in the trash{reason}. {cure}"
         yield Finding(Verdict.ATTENTION, "parent_failed", parent.uuid, text)
 
 

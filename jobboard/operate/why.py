@@ -13,6 +13,7 @@ from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
 from jobboard.operate.durations import duration
 from jobboard.operate.partly_known import PartlyKnown
+from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import Claimers, able_of, why_unclaimed, with_free_slot
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
@@ -50,22 +51,27 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
     While a shard of the board is away, the first one names it, and says what is unknown therefore.
 
-    Kinds: ``shard_away``, ``complete``, ``trashed``, ``claimed``, ``unsent``, ``owner_gone``, ``owner_unknown``,
-    ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``, ``parent_failed``,
-    ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_offered``, ``lane_rate``,
-    ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``, ``behind``,
-    ``failed_before``, ``next``, ``start_by``.
+    Kinds: ``shard_away``, ``complete``, ``trashed``, ``key_taken``, ``claimed``, ``unsent``, ``owner_gone``,
+    ``owner_unknown``, ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``,
+    ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_offered``,
+    ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``,
+    ``behind``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
         return [Reason("complete", f"It is complete, consumed by {record.owner} at {_when(record.last_modified)}.")]
-    if record.state is JobState.TRASHED:
-        reason = record.reason or "no reason was given"
-        return [Reason("trashed", f"It is in the trash: {reason}. Bring it back with: jobboard restore {job.uuid}")]
     known = PartlyKnown()
-    find = _why_claimed if record.state is JobState.CLAIMED else _why_waiting
+    find = {JobState.CLAIMED: _why_claimed, JobState.TRASHED: _why_trashed}.get(record.state, _why_waiting)
     reasons = find(board, job, known)
     return [Reason("shard_away", str(known)), *reasons] if known.unknown else reasons
+
+
+def _why_trashed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
+    text = f"It is in the trash: {job.record.reason or 'no reason was given'}."
+    holder = known.look(lambda: holder_of_key(board, job.name, job.key), "whether a live job has its key")
+    if holder is not None:
+        return [Reason("trashed", text), Reason("key_taken", how_taken(job.uuid, holder))]
+    return [Reason("trashed", f"{text} Bring it back with: jobboard restore {job.uuid}")]
 
 
 def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:

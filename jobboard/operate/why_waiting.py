@@ -14,6 +14,7 @@ from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
+from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
 from jobboard.text import in_one_line
@@ -56,7 +57,7 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     rows = dict(zip([edge.parent for edge in named], _read(board, named), strict=True))
     failed = [edge for edge in named if edge.outcome is Outcome.FAILED]
     for edge in failed:
-        yield "parent_failed", _failed(edge, rows[edge.parent], f"Its parent {edge.parent} ({edge.name})")
+        yield "parent_failed", _failed(board, rows[edge.parent], f"Its parent {edge.parent} ({edge.name})")
     if counts.failed > len(failed) > 0:
         yield "parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash."
     if counts.open:
@@ -73,7 +74,7 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
 def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     failed = failed_ancestors(board, row)
     for edge, parent in zip(failed, _read(board, failed), strict=True):
-        yield "parent_failed", _failed(edge, parent, f"Job {edge.parent} ({edge.name}), for which its parents wait,")
+        yield "parent_failed", _failed(board, parent, f"Job {edge.parent} ({edge.name}), for which its parents wait,")
 
 
 def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
@@ -133,12 +134,13 @@ def _read(board: JobBoard, edges: Sequence[EdgeRow]) -> list[JobRow | None]:
     return client.call(client.backend.jobs.read, [edge.parent for edge in edges]) if edges else []
 
 
-def _failed(edge: EdgeRow, row: JobRow | None, which: str) -> str:
-    reason = in_one_line(row.reason or "no reason was given") if row is not None else "it was purged since"
-    return (
-        f"{which} is in the trash: {reason}. Once the cause is mended, bring it back "
-        f"with: jobboard restore {edge.parent}"
-    )
+def _failed(board: JobBoard, row: JobRow | None, which: str) -> str:
+    if row is None:
+        return f"{which} is in the trash, or it was purged since."
+    text = f"{which} is in the trash: {in_one_line(row.reason or 'no reason was given')}."
+    if (holder := holder_of_key(board, row.name, row.key)) is not None:
+        return f"{text} {how_taken(row.uuid, holder)}"
+    return f"{text} Once the cause is mended, bring it back with: jobboard restore {row.uuid}"
 
 
 def _open(edge: EdgeRow, row: JobRow | None) -> str:
