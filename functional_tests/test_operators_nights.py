@@ -89,7 +89,7 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
 
     told = operator.run("jobboard status", status=1)
     assert "3 jobs named 'invoice' in the trash." in told
-    assert "3 invoice: LookupError: no customer 17" in told
+    assert "The reason: LookupError: no customer 17. Restore or purge them" in told
     operator.run("jobboard pause invoice")
     other = board.post("resize")
     assert other.wait(60), "other names go on"

@@ -42,14 +42,16 @@ def test_one_screen(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixtur
 def test_it_says_of_how_much_trash_it_speaks(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
     def told() -> list[str]:
         assert run(["status"]) == 1
-        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("trash")]
+        return [line[13:] for line in capsys.readouterr().out.splitlines() if "in the trash" in line]
+
+    see = "Restore or purge them; see: jobboard trashed --job-name a"
 
     for job in board.post_many([Posting("a") for _ in range(100)]):
         board.trash(job, by="me", reason="OSError: disk")
-    assert told() == ["trash       100 a: OSError: disk"]
+    assert told() == [f"100 jobs named 'a' in the trash. The reason: OSError: disk. {see}"]
     for number, job in enumerate(board.post_many([Posting("a") for _ in range(49)])):
         board.trash(job, by="me", reason=f"E{number}: x")
-    assert told() == ["trash       149 jobs; of the first 100, which were read:", "trash       100 a: OSError: disk"]
+    assert told() == [f"149 jobs named 'a' in the trash. Most often (100 of 100 that were read): OSError: disk. {see}"]
     assert run(["status", "--json"]) == 1
     view = as_json(capsys.readouterr().out)
     assert (view["trash_read"], view["names"]["a"]["trashed"]) == (100, 149)

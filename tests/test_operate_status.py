@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from jobboard import Conductor, Cron, Entity, Every, Handlers, JobBoard, Posting, Schedule, backend
+from jobboard import Conductor, Cron, Entity, Every, Handlers, JobBoard, JobState, Posting, Rate, Schedule, backend
 from jobboard.board import client_of
 from jobboard.client import BackendClient
 from jobboard.operate.durations import duration, seconds_of
 from jobboard.operate.overview import MAX_NAMES, overview
+from jobboard.operate.selecting import Selection
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.schedules import schedule as schedule_module
@@ -280,10 +282,10 @@ def test_a_failed_parent_for_which_others_wait_is_named_with_what_mends_it(board
     assert found(board) == [
         ("ATTENTION", "parent_failed", parents[0].uuid),
         ("ATTENTION", "parent_failed", parents[1].uuid),
-        ("ATTENTION", "trash", "a"),
         ("ATTENTION", "trash", "b"),
-    ]
+    ], "of the job that others wait for it is said once"
     texts = [finding["text"] for finding in status(board)["findings"]]
+    assert texts[2].startswith("1 more job named 'b' in the trash.")
     assert texts[0].startswith(f"2 jobs wait for job {parents[0].uuid} (a), which is in the trash: disk")
     assert texts[0].endswith(f"jobboard restore {parents[0].uuid}")
     assert texts[1].startswith("100 or more jobs wait for job ")
@@ -303,11 +305,61 @@ def test_jobs_that_wait_for_those_which_wait_for_a_failed_parent_are_told_of(boa
         loads = [board.post("load", after=[parent]) for _ in range(1 + number % 2)]
         if number < 2:
             board.post("load", after=[board.post("load", after=loads)])
-        board.trash(parent)
+        board.trash(parent, reason=f"{'xyz'[number]}: bad")
     texts = [finding["text"] for finding in status(board)["findings"]]
     assert texts[0].startswith(f"1 job, and what waits for it, waits for job {parents[0].uuid}")
     assert texts[1].startswith(f"2 jobs, and what waits for them, wait for job {parents[1].uuid}")
     assert texts[2].startswith(f"1 job waits for job {parents[2].uuid}")
+
+
+def test_parents_that_failed_alike_are_one_finding() -> None:
+    with memory_board("alike") as board:
+        conductor(board, "fetch", "sum", "report")
+        parents = [board.post("fetch", key=f"2027-01-{number:02}") for number in range(1, 5)]
+        alone = board.post("fetch", key="taken")
+        sums = [board.post("sum", after=[parent]) for parent in parents]
+        board.post("report", after=[*parents, *sums])
+        board.post("report", after=[alone])
+        for number, parent in enumerate(parents):
+            board.trash(parent, reason=f"HTTPError: {500 + number}")
+        board.trash(alone, reason="HTTPError: 500")
+        holder = board.post("fetch", key="taken")
+        assert found(board) == [("ATTENTION", "parents_failed", "fetch"), ("ATTENTION", "parent_failed", alone.uuid)]
+        texts = [finding["text"] for finding in status(board)["findings"]]
+        assert texts[0].startswith(
+            "5 jobs, and what waits for them, wait for 4 jobs named 'fetch', which are in the trash"
+        )
+        assert [parent.uuid in texts[0] for parent in parents] == [True, True, True, False]
+        assert f"job {parents[2].uuid} (fetch:2027-01-03), and 1 more." in texts[0]
+        assert f"jobboard cancel {holder.uuid}" in texts[1]
+        board.cancel(holder)
+        command = shlex.split(status(board)["findings"][0]["text"].rpartition("with: ")[2])
+        assert command == ["jobboard", "restore", "--job-name", "fetch", "--reason-kind", "HTTPError: #"]
+        selection = Selection(states={JobState.TRASHED}, names=[command[3]], kind=command[5])
+        assert {job.uuid for job in selection.jobs(board)} == {job.uuid for job in (*parents, alone)}
+
+
+def test_all_jobs_of_a_name_that_wait_are_counted() -> None:
+    with memory_board("waiting") as board:
+        conductor(board, "fetch", "sum", running=2, running_names={"sum": 2})
+        board.limits.set(lane="api", rate=Rate(1, 10))
+        board.post_many([Posting("fetch", lane="api") for _ in range(40)])
+        clock_of(board).move(100)
+        (finding,) = status(board)["findings"]
+        assert (finding["kind"], finding["about"]) == ("one_name", "sum")
+        assert "while 40 jobs named 'fetch' wait, 39 of them blocked, the next one for 1m40s." in finding["text"]
+
+
+def test_conductors_that_are_gone_and_replaced_are_counted() -> None:
+    with memory_board("gone") as board:
+        for number in range(3):
+            board.register_entity(Entity("conductor", f"old{number}", {"names": ["a"], "uptime": 5}, ttl=10))
+        clock_of(board).move(60)
+        for number in range(2):
+            board.register_entity(Entity("conductor", f"new{number}", {"names": ["a"], "uptime": 5}, ttl=600))
+        conductors = status(board)["conductors"]
+        assert (conductors["alive"], conductors["gone"], conductors["replaced"]) == (2, 3, 2)
+        assert found(board) == []
 
 
 def test_a_full_name_is_named_by_what_waits_long(board: JobBoard) -> None:

@@ -86,8 +86,8 @@ def test_a_failed_parent_is_named_with_its_reason_and_the_command_that_mends_it(
 def test_no_parent_is_to_be_restored_whose_key_another_job_has(board: JobBoard) -> None:
     parents = [board.post("fetch", key=key) for key in ("monday", "tuesday", None)]
     child = board.post("report", after=parents)
-    for parent in parents:
-        board.trash(parent)
+    for number, parent in enumerate(parents):
+        board.trash(parent, reason=f"{'xyz'[number]}: bad")
     holder = board.post("fetch", key="monday")
     said = {parent.uuid: found.text for parent, found in zip(parents, why(board, board.get(child.uuid)), strict=True)}
     assert [f"cancel {holder.uuid}" in text for text in said.values()] == [True, False, False]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,8 +15,8 @@ from jobboard.operate.views import paused_texts
 from jobboard.stats import COUNTED
 from jobboard.validation import check_delay
 
-#: One screen has room for this many findings, names and groups of the trash.
-_MAX_FINDINGS, _MAX_NAMES, _MAX_GROUPS = 10, 10, 5
+#: One screen has room for this many findings and names.
+_MAX_FINDINGS, _MAX_NAMES = 10, 10
 #: More looks than that would be work for the store, and no news for its readers.
 _LEAST_INTERVAL = 0.01
 _STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
@@ -110,19 +109,6 @@ def _show_seen(output: Output, view: dict[str, Any]) -> None:
     output.say("")
     for what, text in _lines(view).items():
         output.say(f"{what:<11} {text}")
-    for line in _trash_lines(view):
-        output.say(f"{'trash':<11} {line}")
-
-
-def _trash_lines(view: dict[str, Any]) -> Iterator[str]:
-    """Say what is in the trash, and of how much of it that is said."""
-    groups, total = view["trash"], sum(row["trashed"] for row in view["names"].values())
-    if total > view["trash_read"]:
-        yield f"{total} jobs; of the first {view['trash_read']}, which were read:"
-    for group in groups[:_MAX_GROUPS]:
-        yield f"{group['jobs']} {group['name']}: {group['example'].strip()[:200]}"
-    if len(groups) > _MAX_GROUPS:
-        yield f"and {len(groups) - _MAX_GROUPS} more groups; --json has all"
 
 
 def _lines(view: dict[str, Any]) -> dict[str, str]:
@@ -130,8 +116,10 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     more = "" if schedules["complete"] else ", and more that were not read"
     paused = paused_texts(view["paused"]) + (["all schedulers"] if schedules["all_paused"] else [])
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
+    replaced = f" ({conductors['replaced']} of them replaced)" if conductors["replaced"] else ""
+    counted = f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone{replaced}"
     return {
-        "conductors": f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone; {slots}",
+        "conductors": f"{counted}; {slots}",
         "oldest run": _longest(conductors["longest"], any(name["claimed"] for name in view["names"].values())),
         "schedulers": f"{view['schedulers']['alive']} alive, {view['schedulers']['gone']} gone",
         "schedules": f"{schedules['active']} active, {schedules['paused']} paused, {schedules['finished']} finished, "

@@ -17,7 +17,7 @@ PAGES = {
     **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "no_scheduler"), "conductors"),
     **dict.fromkeys(("overdue", "set_aside", "skips", "no_handler", "schedulers_paused"), "schedules"),
     "parent_failed": "jobs",
-    "trash": "trash",
+    **dict.fromkeys(("parents_failed", "trash"), "trash"),
     **dict.fromkeys(("held_back", "short", "not_durable"), "health"),
 }
 
@@ -30,7 +30,6 @@ COMMANDS = {
     "name_paused": "jobboard resume {}",
     "lane_paused": "jobboard resume --lane {}",
     "set_aside": "jobboard schedule show {}",
-    "trash": "jobboard trashed --job-name {}",
 }
 
 

@@ -19,7 +19,7 @@ MAX_PARENTS, MAX_CHILDREN = 5, 100
 class FailedParent:
     """A job in the trash for which others wait.
 
-    :ivar waiting: how many of its first :data:`MAX_CHILDREN` children wait. :ivar has_more: whether it has more.
+    :ivar waiting: those of its first :data:`MAX_CHILDREN` children that wait. :ivar has_more: whether it has more.
     :ivar is_deep: whether others were posted to wait for those in turn, which are not counted.
     :ivar holder: the live job that has its key, so that it can't be restored.
     """
@@ -28,7 +28,7 @@ class FailedParent:
     name: str
     key: str | None
     reason: str | None
-    waiting: int
+    waiting: frozenset[str]
     has_more: bool
     is_deep: bool
     holder: JobRow | None
@@ -50,4 +50,4 @@ def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[Faile
         if waiting:
             has_more, holder = page.cursor is not None, holder_of_key(board, parent.name, parent.key)
             which = parent.uuid, parent.name, parent.key, parent.reason
-            yield FailedParent(*which, len(waiting), has_more, is_deep, holder)
+            yield FailedParent(*which, frozenset(row.uuid for row in waiting), has_more, is_deep, holder)

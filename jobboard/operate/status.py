@@ -67,6 +67,7 @@ def _seen(look: Overview) -> dict[str, Any]:
             for name in look.names
         },
         "conductors": _alive(conductors)
+        | {"replaced": sum(one.is_replaced for one in look.gone)}
         | {"quiet": _quiet(conductors), "longest": _longest(conductors)}
         | slots
         | {"started": _started(conductors)},

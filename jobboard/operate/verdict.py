@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from jobboard.backends.findings import Holder, Persistence
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
-from jobboard.operate.naming import label_of
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.restoring import how_taken
+from jobboard.operate.trash_findings import told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
 from jobboard.schedules.progress import HISTORY_LENGTH
-from jobboard.text import in_one_line
 
 #: How many conductors that went away are told, and how many names of what waits for one.
 MAX_GONE, MAX_NAMED = 5, 3
@@ -71,8 +69,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``conductor_gone``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
-    ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``, ``overdue``, ``no_scheduler``,
+    ``runs_long``, ``conductor_gone``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``,
+    ``lane_idle``, ``lane_held``, ``parent_failed``, ``parents_failed``, ``overdue``, ``no_scheduler``,
     ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``,
     ``not_durable``.
     """
@@ -130,16 +128,8 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
 
 
 def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
-    for parent in overview.failed_parents:
-        number = f"{parent.waiting} or more" if parent.has_more else str(parent.waiting)
-        further = f", and what waits for {'it' if number == '1' else 'them'}," if parent.is_deep else ""
-        waiting = f"{number} job{'s' * (number != '1')}{further} wait{'s' * (number == '1')}"
-        reason = f": {in_one_line(parent.reason)}" if parent.reason else ""
-        which = f"job {parent.uuid} ({label_of(parent.name, parent.key)})"
-        mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
-        cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
-        text = f"{waiting} for {which}, which is in the trash{reason}. {cure}"
-        yield Finding(Verdict.ATTENTION, "parent_failed", parent.uuid, text)
+    for kind, about, text in told_parents(overview.failed_parents):
+        yield Finding(Verdict.ATTENTION, kind, about, text)
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
@@ -163,9 +153,11 @@ def _full(name: NameOverview) -> str:
 
 
 def _waiting(name: NameOverview) -> str:
-    number = name.numbers.unclaimed
+    blocked = name.numbers.blocked
+    number = name.numbers.unclaimed + blocked
+    behind = f", {blocked} of them blocked" if blocked else ""
     since = "" if name.next_waits is None else f", the next one for {duration(name.next_waits)}"
-    return f"{number} job{'s' * (number != 1)} named {name.name!r} wait{'s' * (number == 1)}{since}"
+    return f"{number} job{'s' * (number != 1)} named {name.name!r} wait{'s' * (number == 1)}{behind}{since}"
 
 
 def _of_conductors(overview: Overview, limits: Limits) -> Iterator[Finding]:
@@ -304,11 +296,8 @@ def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _of_trash(overview: Overview) -> Iterator[Finding]:
-    for name in overview.names:
-        if number := name.numbers.trashed:
-            jobs = f"{number} job{'s' * (number != 1)} named {name.name!r}"
-            text = f"{jobs} in the trash. See why (trashed), then restore or purge them."
-            yield Finding(Verdict.ATTENTION, "trash", name.name, text)
+    for name, text in told_trash(overview.names, overview.trash, overview.failed_parents):
+        yield Finding(Verdict.ATTENTION, "trash", name, text)
 
 
 def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:

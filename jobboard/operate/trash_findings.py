@@ -1,0 +1,90 @@
+"""What is said of the trash of a board: of jobs that others wait for, and of the rest by its name; each job once."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from jobboard.operate.held_up import FailedParent
+from jobboard.operate.naming import label_of
+from jobboard.operate.overview import NameOverview
+from jobboard.operate.restoring import how_taken
+from jobboard.operate.trash import TrashGroup, kind_of_reason
+from jobboard.text import in_one_line
+
+#: How many jobs with one cause are named, and how much of a reason is shown.
+MAX_NAMED, _MAX_REASON = 3, 200
+
+
+def told_parents(parents: Iterable[FailedParent]) -> Iterator[tuple[str, str, str]]:
+    """Yield a kind, what it is about, and sentences, once for all jobs of one name and one kind of reason.
+
+    ``parent_failed`` is about one job, ``parents_failed`` about the name of several.
+    """
+    causes: dict[tuple[str, ...], list[FailedParent]] = {}
+    for parent in parents:
+        # What brings several back would be refused for one whose key is taken.
+        alone = () if parent.holder is None else (parent.uuid,)
+        causes.setdefault((parent.name, kind_of_reason(parent.reason), *alone), []).append(parent)
+    for (name, kind, *_), found in causes.items():
+        if len(found) == 1:
+            yield "parent_failed", found[0].uuid, _of_one(found[0])
+        else:
+            yield "parents_failed", name, _of_several(name, kind, found)
+
+
+def _of_one(parent: FailedParent) -> str:
+    mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
+    cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
+    return f"{_waiting([parent])} for {_named(parent)}, which is in the trash{_reason(parent)}. {cure}"
+
+
+def _of_several(name: str, kind: str, parents: Sequence[FailedParent]) -> str:
+    listed = [*map(_named, parents[:MAX_NAMED])]
+    listed += [f"and {len(parents) - MAX_NAMED} more"] if len(parents) > MAX_NAMED else []
+    command = shlex.join(["jobboard", "restore", "--job-name", name, "--reason-kind", kind])
+    which = f"{len(parents)} jobs named {name!r}, which are in the trash{_reason(parents[0])}"
+    cure = f"Once the cause is mended, bring all such jobs back with: {command}"
+    return f"{_waiting(parents)} for {which}. These are {', '.join(listed)}. {cure}"
+
+
+def _waiting(parents: Sequence[FailedParent]) -> str:
+    number = len(frozenset[str]().union(*(parent.waiting for parent in parents)))
+    has_more = any(parent.has_more for parent in parents)
+    is_one, or_more = number == 1 and not has_more, " or more" * has_more
+    further = f", and what waits for {'it' if is_one else 'them'}," if any(one.is_deep for one in parents) else ""
+    return f"{number}{or_more} job{'s' * (not is_one)}{further} wait{'s' * is_one}"
+
+
+def _named(parent: FailedParent) -> str:
+    return f"job {parent.uuid} ({label_of(parent.name, parent.key)})"
+
+
+def _reason(parent: FailedParent) -> str:
+    return f": {in_one_line(parent.reason)}" if parent.reason else ""
+
+
+def told_trash(
+    names: Iterable[NameOverview], groups: Sequence[TrashGroup], parents: Iterable[FailedParent]
+) -> Iterator[tuple[str, str]]:
+    """Yield a name and sentences for each that has jobs in the trash but those of which :func:`told_parents` tells."""
+    told = Counter(parent.name for parent in parents)
+    for name in names:
+        if (left := name.numbers.trashed - told[name.name]) > 0:
+            more = "more " if told[name.name] else ""
+            jobs = f"{left} {more}job{'s' * (left != 1)} named {name.name!r}"
+            see = f"jobboard trashed --job-name {shlex.quote(name.name)}"
+            why = _most_often([group for group in groups if group.name == name.name], name.numbers.trashed)
+            yield name.name, f"{jobs} in the trash. {why}Restore or purge them; see: {see}"
+
+
+def _most_often(groups: Sequence[TrashGroup], trashed: int) -> str:
+    """Say the reason of most jobs of a name, as far as they were read: the largest group comes first."""
+    if not groups:
+        return ""
+    first, read = groups[0], sum(group.jobs for group in groups)
+    example = in_one_line(first.example.strip() or first.kind)[:_MAX_REASON]
+    if first.jobs == trashed:
+        return f"The reason: {example}. "
+    return f"Most often ({first.jobs} of {read} that were read): {example}. "
