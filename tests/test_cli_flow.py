@@ -78,10 +78,12 @@ class TestShow:
         assert sum(f"─ page {short['page']}  blocked, waits for parents" in line for line in lines) == 2
         assert lines[-3] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"
         assert lines[-2].startswith("not over; posted ")
-        assert lines[-2].endswith("; 1 waits for what is in the trash")
+        assert lines[-2].endswith("; 1 job waits for what is in the trash")
         assert lines[-1] == f"trashed: scan {short['scan']}: bad"
         end(board, jobs["resize"])
-        assert "over since " in jobboard("show", jobs["page"].uuid, "--graph")
+        told = jobboard("show", jobs["page"].uuid, "--graph").splitlines()[-2]
+        assert told.startswith("stands still since ")
+        assert told.endswith(" after it was posted: 1 job waits for what is in the trash")
         plain = as_json(jobboard("show", jobs["page"].uuid, "--graph", "--json"))
         assert plain["over"] is plain["whole"] is True
         assert plain["states"] == {"TRASHED": 1, "BLOCKED": 1, "COMPLETE": 2}
@@ -252,7 +254,7 @@ class TestWithChildren:
             told = warning(*options)
             assert "3 jobs (2 b, 1 resize) went on without their parents once" in told
             named = [(running, "claimed"), (failed, "trashed"), (scanned, "complete")]
-            assert all(f"{job.uuid} ({state})" in told for job, state in named)
+            assert all(f"{job.uuid} ({job.name}, {state})" in told for job, state in named)
         assert [job.state.name for job in (running, failed, scanned)] == ["CLAIMED", "UNCLAIMED", "COMPLETE"]
         board.trash(fetch)
         run(["restore", fetch.uuid, "--with-children", "--yes", "--json"])

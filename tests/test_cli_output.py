@@ -156,11 +156,11 @@ class TestPipe:
             "waits_for",
         ]
         assert line.split("\t")[1:7] == ["a b", "UNCLAIMED", "NORMAL", "k", "0", "-"]
-        assert jobboard("trashed") == "uuid\tname\tattempts\ttrashed_on\treason\n"
+        assert jobboard("trashed") == "uuid\tname\tkey\tattempts\ttrashed_on\treason\n"
 
     def test_a_reason_stays_in_its_cell(self, jobboard: Run, board: JobBoard) -> None:
         board.trash(board.post("a"), by="me", reason="one\ttwo\nthree\r\x1b[2J")
-        assert jobboard("trashed").splitlines()[1].split("\t")[4] == "one two three\\r\\x1b[2J"
+        assert jobboard("trashed").splitlines()[1].split("\t")[5] == "one two three\\r\\x1b[2J"
 
     def test_a_cut_list_says_so(self, jobboard: Run, board: JobBoard) -> None:
         board.post_many([Posting("a")] * 101)

@@ -49,7 +49,7 @@ def test_its_json_has_the_results(board: JobBoard, uri: str, capsys: pytest.Capt
     job = board.post("a")
     end(board, job)
     assert run(["wait", job.uuid, "--json"]) == 0
-    expected = {"uuid": job.uuid, "name": "a", "state": "COMPLETE", "result": {"ok": True}, "reason": None}
+    expected = {"uuid": job.uuid, "name": "a", "key": None, "state": "COMPLETE", "result": {"ok": True}, "reason": None}
     assert as_json(capsys.readouterr().out) == [expected]
 
 

@@ -39,7 +39,7 @@ class TestBulk:
         page = ask.post(self.PATH, preview(ask, self.PATH))
         said = text_of(page)
         assert "3 of 4 jobs named 'mail' restored" in said
-        assert f"job {broken[3].uuid} stays in the trash: job {living.uuid}" in said
+        assert f"job {broken[3].uuid} (mail:k/3) stays in the trash: job {living.uuid} (mail:k/3), " in said
         assert "/b/jobs/jobs?state=trashed&name=mail" in links_of(page)
         assert lives(board) == {job.uuid for job in broken[:3]} | {living.uuid}
         assert board.get(other.uuid).record.state is JobState.TRASHED

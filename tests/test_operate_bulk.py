@@ -120,7 +120,7 @@ class TestSelecting:
         assert stopped == [5, 5]
 
     def test_of_what(self) -> None:
-        targets = [Target("u", name, 0) for name in "aabbbcdefg"]
+        targets = [Target("u", name, 0, None) for name in "aabbbcdefg"]
         assert of_what([]) == "0 jobs"
         assert of_what(targets[:1]) == "1 job named 'a'"
         assert of_what(targets) == "10 jobs (3 b, 2 a, 1 c, 1 d, 1 e, 2 other names)"

@@ -15,6 +15,7 @@ from jobboard.cli.session import Function, Session, confirm, options
 from jobboard.graph.reading import MAX_JOBS
 from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job
+from jobboard.operate.naming import label_of
 from jobboard.operate.with_children import Family, family_of
 from jobboard.states import JobState
 
@@ -89,7 +90,10 @@ def _change(
 
 def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
     """Return what an operator must know of jobs that don't wait for their parents again."""
-    named = [f"{target.uuid} ({state.value.lower()})" for target, state in islice(states.items(), _MAX_NAMED)]
+    named = [
+        f"{target.uuid} ({label_of(target.name, target.key)}, {state.value.lower()})"
+        for target, state in islice(states.items(), _MAX_NAMED)
+    ]
     more = f" and {len(states) - _MAX_NAMED:,} more" if len(states) > _MAX_NAMED else ""
     their = "their" if len(states) != 1 else "its"
     advice = (
@@ -105,7 +109,7 @@ def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
 
 def _list(session: Session, family: Family) -> None:
     rows = [
-        {"uuid": target.uuid, "name": target.name, "state": state.value}
+        {"uuid": target.uuid, "name": target.name, "key": target.key, "state": state.value}
         for target, state in zip(family.targets, family.states, strict=True)
     ]
-    session.output.table(("uuid", "name", "state"), rows, empty="no jobs")
+    session.output.table(("uuid", "name", "key", "state"), rows, empty="no jobs")

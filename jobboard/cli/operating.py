@@ -132,7 +132,7 @@ def trashed(session: Session, selection: Selection, newest: bool, after: str | N
     else:
         jobs = list(selected(session, more, board))
     rows = [row_of(job) | {"trashed_on": job.record.last_modified, "reason": job.record.reason} for job in jobs[:most]]
-    session.output.table(("uuid", "name", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
+    session.output.table(("uuid", "name", "key", "attempts", "trashed_on", "reason"), rows, empty="the trash is empty")
     if most is not None and len(jobs) > most and not is_given("limit"):
         further = f"--after {jobs[most - 1].uuid} lists the next ones, and --limit 0" if newest else "--limit 0 lists"
         session.output.warn(f"there are more than these {most}; {further} all")

@@ -105,7 +105,8 @@ def why_command(session: Session, job: str) -> None:
     reasons = why(board, found)
     if session.output.json:
         listed = [{"kind": reason.kind, "text": reason.text} for reason in reasons]
-        session.output.data({"uuid": found.uuid, "state": found.record.state.value, "reasons": listed})
+        which = {"uuid": found.uuid, "name": found.name, "key": found.key, "state": found.record.state.value}
+        session.output.data(which | {"reasons": listed})
     for reason in reasons:
         session.output.say(reason.text)
 

@@ -15,7 +15,7 @@ from jobboard.operate.waiting import wait_for_ends
 from jobboard.operate.waiting_families import wait_for_families
 from jobboard.states import LIVE
 
-_COLUMNS = ("uuid", "name", "state", "reason")
+_COLUMNS = ("uuid", "name", "key", "state", "reason")
 #: The exit status of timeout(1), which scripts know.
 TIMED_OUT = 124
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
-from jobboard.backends.rows import CancelOutcome, JobRow, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
+from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.operate.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
@@ -39,6 +39,7 @@ class Target:
     uuid: str
     name: str
     token: int
+    key: str | None
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class Outcome:
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
     """Return what actions need of each job; far less than a handle holds."""
-    return [Target(job.uuid, job.name, job.record.token) for job in jobs]
+    return [Target(job.uuid, job.name, job.record.token, job.key) for job in jobs]
 
 
 def of_what(targets: Sequence[Target]) -> str:
@@ -154,7 +155,7 @@ class Action:
             outcome.done += 1
             outcome.changed.append(target.uuid)
         else:
-            outcome.refused.append(f"job {target.uuid} {refusal}")
+            outcome.refused.append(f"{named(target)} {refusal}")
 
 
 def _by_uuid(primitive: str) -> Send:
@@ -184,20 +185,13 @@ def _lost(text: str) -> Refusal:
 
 def _not_restored(one: Answered) -> str | None:
     if one.answer is TrashOutcome.TAKEN:
-        holder = _holder_of_key(one.board, one.target) if len(one.outcome.refused) < _MAX_NAMED else None
+        from jobboard.operate.restoring import holder_of_key
+
+        is_asked = len(one.outcome.refused) < _MAX_NAMED
+        holder = holder_of_key(one.board, one.target.name, one.target.key) if is_asked else None
         which = f"{named(holder)}, which is live, " if holder else "another live job of its name "
         return f"stays in the trash: {which}has its key by now"
     return _not_in_trash(one) if is_refusal(one.answer, one.repeated) else None
-
-
-def _holder_of_key(board: JobBoard, target: Target) -> JobRow | None:
-    """Return the live job that has the key of a job in the trash, if there still is one."""
-    from jobboard.operate.restoring import holder_of_key
-
-    try:
-        return holder_of_key(board, target.name, board.get(target.uuid).key)
-    except NotFound:
-        return None
 
 
 def _not_purged(one: Answered) -> str | None:

@@ -12,6 +12,7 @@ from jobboard.board import client_of
 from jobboard.board.limits import limit_of
 from jobboard.limit import Limit
 from jobboard.operate.durations import duration
+from jobboard.operate.naming import named
 from jobboard.states import JobState
 from jobboard.text import in_one_line
 
@@ -67,4 +68,4 @@ def failing_text(row: JobRow, now: float) -> str:
         does = "runs again" if row.state is JobState.CLAIMED else "can be claimed again"
     error = in_one_line((row.last_error or "").strip().rpartition("\n")[2])
     failed = f"; it failed {failures} time{'s' * (failures != 1)}" if failures > 0 else ""
-    return f"job {row.uuid} ({row.name}) {does}{failed}{f', the last error: {error}' if error else ''}"
+    return f"{named(row)} {does}{failed}{f', the last error: {error}' if error else ''}"

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from jobboard.backends.rows import JobRow
+
+class HasKey(Protocol):
+    """What has a job's uuid, name and key: its handle, its row, or what was selected of it."""
+
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key(self) -> str | None: ...
 
 
 def label_of(name: str, key: str | None) -> str:
@@ -13,6 +23,6 @@ def label_of(name: str, key: str | None) -> str:
     return name if key is None else f"{name}:{key}"
 
 
-def named(row: JobRow) -> str:
+def named(job: HasKey) -> str:
     """Return ``job UUID (NAME:KEY)``."""
-    return f"job {row.uuid} ({label_of(row.name, row.key)})"
+    return f"job {job.uuid} ({label_of(job.name, job.key)})"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from jobboard.operate.held_up import FailedParent
-from jobboard.operate.naming import label_of
+from jobboard.operate.naming import named
 from jobboard.operate.overview import NameOverview
 from jobboard.operate.restoring import how_taken
 from jobboard.operate.trash import TrashGroup, kind_of_reason
@@ -37,11 +37,11 @@ def told_parents(parents: Iterable[FailedParent]) -> Iterator[tuple[str, str, st
 def _of_one(parent: FailedParent) -> str:
     mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
     cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
-    return f"{_waiting([parent])} for {_named(parent)}, which is in the trash{_reason(parent)}. {cure}"
+    return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {cure}"
 
 
 def _of_several(name: str, kind: str, parents: Sequence[FailedParent]) -> str:
-    listed = [*map(_named, parents[:MAX_NAMED])]
+    listed = [*map(named, parents[:MAX_NAMED])]
     listed += [f"and {len(parents) - MAX_NAMED} more"] if len(parents) > MAX_NAMED else []
     command = shlex.join(["jobboard", "restore", "--job-name", name, "--reason-kind", kind])
     which = f"{len(parents)} jobs named {name!r}, which are in the trash{_reason(parents[0])}"
@@ -55,10 +55,6 @@ def _waiting(parents: Sequence[FailedParent]) -> str:
     is_one, or_more = number == 1 and not has_more, " or more" * has_more
     further = f", and what waits for {'it' if is_one else 'them'}," if any(one.is_deep for one in parents) else ""
     return f"{number}{or_more} job{'s' * (not is_one)}{further} wait{'s' * is_one}"
-
-
-def _named(parent: FailedParent) -> str:
-    return f"job {parent.uuid} ({label_of(parent.name, parent.key)})"
 
 
 def _reason(parent: FailedParent) -> str:

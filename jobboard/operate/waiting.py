@@ -56,7 +56,7 @@ def wait_for_ends(board: JobBoard, jobs: Sequence[Job], timeout: float | None) -
     One after the other: at any moment, one job is read every two seconds, and when an event says that it has ended.
 
     :param timeout: seconds for all of them; None to wait without end.
-    :returns: of each ``uuid``, ``name``, ``state``, ``result`` and ``reason``. The state is COMPLETE, TRASHED,
+    :returns: of each ``uuid``, ``name``, ``key``, ``state``, ``result`` and ``reason``. The state is COMPLETE, TRASHED,
         CANCELLED, PURGED, GONE if nothing is known of it any more, or that of a job that has not ended.
     :raises BoardUnavailable: the store does not answer.
     """
@@ -84,4 +84,17 @@ def _end_of(job: Job, deadline: float | None, told: EndsTold) -> dict[str, Any]:
         state = "CANCELLED" if record.cancel_asked else told.of_gone(job.uuid)
     elif record.state is JobState.TRASHED:
         state = told.so_far(job.uuid) or state
-    return {"uuid": job.uuid, "name": job.name, "state": state, "result": record.result, "reason": record.reason}
+    return end_of(job, state)
+
+
+def end_of(job: Job, state: str) -> dict[str, Any]:
+    """Return how a job stands, as plain data."""
+    record = job.record
+    return {
+        "uuid": job.uuid,
+        "name": job.name,
+        "key": job.key,
+        "state": state,
+        "result": record.result,
+        "reason": record.reason,
+    }

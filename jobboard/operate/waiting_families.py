@@ -13,7 +13,7 @@ from jobboard.board import client_of, handles_of
 from jobboard.graph.holding import held_of
 from jobboard.graph.reading import MAX_JOBS, Below, jobs_below
 from jobboard.job import row_of
-from jobboard.operate.waiting import EndsTold, ends_told
+from jobboard.operate.waiting import EndsTold, end_of, ends_told
 from jobboard.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -113,5 +113,4 @@ class _Families:
             state = told.of_gone(uuid)
         elif outcome_of(row) is Outcome.GONE:
             state = "CANCELLED"
-        record = self._handles.any(row).record
-        return {"uuid": uuid, "name": row.name, "state": state, "result": record.result, "reason": row.reason}
+        return end_of(self._handles.any(row), state)

@@ -18,6 +18,7 @@ from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.operate.durations import duration
 from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
+from jobboard.operate.naming import named
 from jobboard.operate.views import in_brackets
 from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
@@ -155,14 +156,14 @@ def _holder(board: JobBoard, row: JobRow, now: float, claimers: Claimers) -> str
         return _runs(board, row, now)
     if row.state is JobState.DELAYED:
         return failing_text(row, now)
-    since = f"job {row.uuid} ({row.name}) can be claimed since {duration(max(0.0, now - row.place))}"
+    since = f"{named(row)} can be claimed since {duration(max(0.0, now - row.place))}"
     return f"{since}{claimers.obstacle(row.name)}"
 
 
 def _runs(board: JobBoard, row: JobRow, now: float) -> str:
     since = _claimed_at(board, row.uuid)
     for_long = "" if since is None else f" since {duration(max(0.0, now - since))}"
-    return f"job {row.uuid} ({row.name}) runs{for_long} ({row.owner})"
+    return f"{named(row)} runs{for_long} ({row.owner})"
 
 
 def _claimed_at(board: JobBoard, uuid: str) -> float | None:

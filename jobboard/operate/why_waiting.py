@@ -14,6 +14,7 @@ from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
+from jobboard.operate.naming import label_of
 from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
@@ -57,7 +58,7 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     rows = dict(zip([edge.parent for edge in named], _read(board, named), strict=True))
     failed = [edge for edge in named if edge.outcome is Outcome.FAILED]
     for edge in failed:
-        yield "parent_failed", _failed(board, rows[edge.parent], f"Its parent {edge.parent} ({edge.name})")
+        yield "parent_failed", _failed(board, rows[edge.parent], f"Its parent {_parent(edge, rows[edge.parent])}")
     if counts.failed > len(failed) > 0:
         yield "parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash."
     if counts.open:
@@ -74,7 +75,7 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
 def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     failed = failed_ancestors(board, row)
     for edge, parent in zip(failed, _read(board, failed), strict=True):
-        yield "parent_failed", _failed(board, parent, f"Job {edge.parent} ({edge.name}), for which its parents wait,")
+        yield "parent_failed", _failed(board, parent, f"Job {_parent(edge, parent)}, for which its parents wait,")
 
 
 def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
@@ -94,7 +95,7 @@ def _incomplete(counts: EdgeCounts) -> str:
 def why_gone(board: JobBoard, job: str) -> str | None:
     """Return what is known of a job that is not on the board, from how its parents stand; None if that is nothing.
 
-    One request, and one for each 100 parents that have ended well; 101 at most.
+    Two requests, and one for each 100 parents that have ended well; 102 at most.
 
     :param job: as an operator names it; nothing is known of one that is named by anything but its uuid.
     """
@@ -108,7 +109,8 @@ def why_gone(board: JobBoard, job: str) -> str | None:
         return None
     failed = _find(board, uuid, {Outcome.FAILED: counts.failed, Outcome.GONE: counts.gone})
     ends = {Outcome.FAILED: "in the trash", Outcome.GONE: "cancelled or purged"}
-    texts = [f"its parent {edge.parent} ({edge.name}) is {ends[edge.outcome]}" for edge in failed]
+    rows = _read(board, failed)
+    texts = [f"its parent {_parent(edge, row)} is {ends[edge.outcome]}" for edge, row in zip(failed, rows, strict=True)]
     texts += [f"and {more:,} more" for more in [counts.failed + counts.gone - len(failed)] if more and failed]
     why = f': {", ".join(texts)}. A job with if_failed="cancel" is cancelled then' if texts else ""
     return f"it was cancelled, or it is complete and forgotten{why}"
@@ -134,6 +136,12 @@ def _read(board: JobBoard, edges: Sequence[EdgeRow]) -> list[JobRow | None]:
     return client.call(client.backend.jobs.read, [edge.parent for edge in edges]) if edges else []
 
 
+def _parent(edge: EdgeRow, row: JobRow | None) -> str:
+    """Name a parent; of one that is gone nobody knows the key."""
+    name, key = (edge.name, None) if row is None else (row.name, row.key)
+    return f"{edge.parent} ({label_of(name, key)})"
+
+
 def _failed(board: JobBoard, row: JobRow | None, which: str) -> str:
     if row is None:
         return f"{which} is in the trash, or it was purged since."
@@ -144,7 +152,7 @@ def _failed(board: JobBoard, row: JobRow | None, which: str) -> str:
 
 
 def _open(edge: EdgeRow, row: JobRow | None) -> str:
-    which = f"job {edge.parent} ({edge.name or (row.name if row else '')})"
+    which = f"job {_parent(edge, row)}"
     if row is None:
         return f"{which} has ended"
     if row.state is JobState.CLAIMED:

@@ -68,4 +68,4 @@ def _went_on(
 
 
 def _target_of(row: JobRow) -> Target:
-    return Target(row.uuid, row.name, row.token)
+    return Target(row.uuid, row.name, row.token, row.key)

@@ -53,7 +53,7 @@ def act(view: View) -> Response:
     # The claim that was seen is the one to end.
     token = view.field("token")
     seen = int(token) if token.isdecimal() and len(token) < 20 else job.record.token
-    target = Target(job.uuid, job.name, seen)
+    target = Target(job.uuid, job.name, seen, job.key)
     outcome = action.act(view.board, [target], by=view.who, reason=view.reason)
     if outcome.changed:
         view.acted(right, outcome.changed)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.graph.model import Edge, Graph, Node, links_of
+from jobboard.operate import naming
 from jobboard.operate.durations import short_duration
 from jobboard.text import in_one_line
 
@@ -25,7 +26,7 @@ _COLOURS = {
 
 def label_of(node: Node) -> str:
     """Return a node in a few words: ``resize 3f2a77c1``, ``report:2026-11-29 3f2a77c1``, or ``9,998 x resize``."""
-    name = (node.name or _UNNAMED) if node.key is None else f"{node.name}:{node.key}"
+    name = naming.label_of(node.name or _UNNAMED, node.key)
     return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.uuid[-_SHOWN:]}"
 
 
@@ -56,13 +57,15 @@ def standing_of(graph: Graph, time_of: Callable[[datetime], str]) -> Iterator[st
 
 def _end_of(graph: Graph, time_of: Callable[[datetime], str]) -> str:
     held = len(graph.held)
-    waiting = f"; {held:,} {'wait' if held > 1 else 'waits'} for what is in the trash" if held else ""
-    if graph.created_on is None or (graph.is_over and graph.ended_on is None):
-        return f"{'over' if graph.is_over else 'not over'}{waiting}"
-    if graph.ended_on is None:
-        return f"not over; posted {time_of(graph.created_on)}{waiting}"
-    took = short_duration((graph.ended_on - graph.created_on).total_seconds())
-    return f"over since {time_of(graph.ended_on)}, {took} after it was posted{waiting}"
+    waiting = f"{held:,} job{'s wait' if held > 1 else ' waits'} for what is in the trash"
+    if not graph.is_over:
+        posted = "" if graph.created_on is None else f"; posted {time_of(graph.created_on)}"
+        return f"not over{posted}{f'; {waiting}' if held else ''}"
+    since = ""
+    if graph.created_on is not None and graph.ended_on is not None:
+        took = short_duration((graph.ended_on - graph.created_on).total_seconds())
+        since = f" since {time_of(graph.ended_on)}, {took} after it was posted"
+    return f"stands still{since}: {waiting}" if held else f"over{since}"
 
 
 def tree_of(graph: Graph) -> Iterator[str]:
