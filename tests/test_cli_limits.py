@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from helpers.command_line import Run, as_json
 
-from jobboard import JobBoard, JobState, Rate, backend
+from jobboard import JobBoard, JobState, NotFound, Rate, backend, fetch
+from jobboard.cli.app import run
+from jobboard.operate.views import export_of, plain
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -88,6 +91,25 @@ def test_apply_shows_the_difference_and_changes_what_differs(jobboard: Run, boar
     assert paused is not None
     assert (paused.running, paused.paused, board.limits.get(lane="mine") is None) == (2, True, False)
     assert as_json(jobboard("limits", "apply", str(file), "--yes", "--json"))["changes"] == []
+
+
+@pytest.mark.parametrize("name", ["new", "old"])
+def test_a_first_deploy_can_be_tried_and_creates_nothing(
+    name: str, board: JobBoard, uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, jobs = tmp_path / "limits.toml", tmp_path / "jobs.jsonl"
+    file.write_text(FILE)
+    jobs.write_text(json.dumps(plain(export_of(board.post("a"), with_details=True, with_errors=False))))
+    missing = f"sqlite:///{tmp_path}/new.db" if name == "new" else uri
+    for command in (["limits", "apply", str(file)], ["import", str(jobs)]):
+        assert run(["--board", missing, "--name", "reports", *command, "--dry-run", "--json"]) == 0
+        out, err = capsys.readouterr()
+        told = as_json(out)
+        assert len(told["changes"]) == 3 if command[0] == "limits" else told["importable"] == 1
+        assert err.endswith("it would be created\n")
+    assert not (tmp_path / "new.db").exists()
+    with pytest.raises(NotFound):
+        fetch("reports", missing, create=False).connect()
 
 
 def test_apply_removes_only_if_told_and_no_pause(jobboard: Run, board: JobBoard, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,6 +224,14 @@ def test_the_command_applies_them(backend: JobBoardBackend, board: JobBoard, cap
         assert capfd.readouterr().out.splitlines() == ["added: nightly", "added: often", "unchanged: 0"]
         assert command("schedule", "apply", "--json") == 0
         assert json.loads(capfd.readouterr().out)["unchanged"] == ["nightly", "often"]
+
+
+def test_a_first_deploy_can_be_tried(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new.db"
+    with override_settings(TASKS=tasks_setting(uri=f"sqlite:///{file}"), JOBBOARD_SCHEDULES=SETTING):
+        assert command("schedules", "apply", "--dry-run", "--json") == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["added"], file.exists()) == (["nightly", "often"], False)
 
 
 @pytest.mark.parametrize(

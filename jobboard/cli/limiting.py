@@ -85,7 +85,7 @@ def apply(
     stay as they are. Again it changes nothing.
     """
     wanted = _wanted(session, file, removing)
-    board = session.board(create=not dry_run)
+    board = session.board_to_preview() if dry_run else session.board(create=True)
     changes = changes_to(wanted, board.limits, removing=removing)
     again = shlex.join(
         ["jobboard", "limits", "apply", *([file] if file else []), *(["--remove"] if removing else []), "--yes"]

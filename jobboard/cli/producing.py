@@ -151,7 +151,7 @@ def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool
     """
     text = read_text("-" if file == "-" else f"@{file}")
     found = exported_jobs(text, {JobState(state.upper()) for state in states} or LIVE)
-    board = session.board(create=not dry_run)
+    board = session.board_to_preview() if dry_run else session.board(create=True)
     with session.output.progress("importing", len(found.postings)) as step:
         outcome = import_jobs(board, found.postings, step, dry_run=dry_run)
     refused = found.refused + outcome.refused

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from jobboard.cli.output import Output
 from jobboard.cli.values import uri_of
+from jobboard.errors import NotFound
 from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
@@ -97,6 +98,21 @@ class Session:
         """
         board = self.closed_board(**options, **({} if create else {"create": False}))
         return click.get_current_context().with_resource(board)
+
+    def board_to_preview(self) -> JobBoard:
+        """Open the board for a ``--dry-run`` of a command that creates it.
+
+        An empty one in memory stands for a board that does not exist, which is told on standard error.
+        """
+        board = self.closed_board(create=False)
+        context = click.get_current_context()
+        try:
+            return context.with_resource(board)
+        except NotFound as error:
+            from jobboard.fetching import fetch
+
+            self.output.warn(f"{error}; it would be created")
+            return context.with_resource(fetch(self.name, "memory"))
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""

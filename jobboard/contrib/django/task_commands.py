@@ -220,7 +220,7 @@ def apply(session: TaskSession, dry_run: bool) -> None:
     """
     with usage_errors():
         wanted = schedules_of_settings(session.backend.alias)
-    board = session.board(create=not dry_run)
+    board = session.board_to_preview() if dry_run else session.board(create=True)
     applied = apply_schedules(board, session.backend.alias, wanted, dry_run=dry_run)
     session.output.report(_view(applied, dry_run), "\n".join(_lines(applied)))
 
