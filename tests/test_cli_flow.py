@@ -292,5 +292,4 @@ class TestWithChildren:
         one = () if options == () else (job.uuid,)
         for command in ("cancel", "trash"):
             assert "one JOB" in jobboard(command, *one, *options, "--with-children", "--yes", status=2)
-        assert "--with-children" in jobboard("cancel", job.uuid, "--dry-run", status=2)
         assert job.state is JobState.UNCLAIMED

@@ -51,6 +51,36 @@ def test_of_the_trash(jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixt
     assert all(days_in(refused))
 
 
+@pytest.mark.parametrize("verb", ["cancel", "trash", "restore", "purge", "release", "run-now", "reprioritize"])
+def test_a_dry_run_lists_what_filters_select_and_changes_nothing(verb: str, jobboard: Run, board: JobBoard) -> None:
+    jobs = fetches(board, delay=600 if verb == "run-now" else 0)
+    others = [board.post("sum", delay=600 if verb == "run-now" else 0)]
+    for job in (*jobs, *others):
+        if verb in ("restore", "purge"):
+            board.trash(job)
+        elif verb == "release":
+            board.claim(job, "w", 600)
+    state, more = jobs[0].state, ["--priority", "high"] if verb == "reprioritize" else []
+    rows = as_json(jobboard(verb, "--key-prefix", "2027-01-0", *more, "--dry-run", "--json"))
+    assert rows == [
+        {"uuid": job.uuid, "name": "fetch", "key": day, "state": state.value}
+        for job, day in zip(jobs, DAYS, strict=True)
+    ]
+    told = jobboard(verb, "--all", *more, "--dry-run").splitlines()
+    assert (len(told), told[-1].startswith("4 jobs (3 fetch, 1 sum) would be ")) == (6, True)
+    assert jobboard(verb, jobs[1].uuid, *more, "--dry-run").splitlines()[1].split("\t")[:3] == [
+        jobs[1].uuid, "fetch", DAYS[1],
+    ]  # fmt: skip
+    assert jobboard(verb, "--job-name", "else", *more, "--dry-run").startswith("0 jobs would be ")
+    assert {job.state for job in (*jobs, *others)} == {state}
+    assert {job.priority.name for job in (*jobs, *others)} == {"NORMAL"}
+
+
+def test_a_dry_run_leaves_out_a_job_that_the_command_is_not_for(jobboard: Run, board: JobBoard) -> None:
+    job = board.post("fetch")
+    assert jobboard("restore", job.uuid, "--dry-run") == "0 jobs would be restored; nothing was changed\n"
+
+
 def test_of_lanes(jobboard: Run, board: JobBoard) -> None:
     board.register_entity(Entity("conductor", "w", {"names": ["fetch"]}, 600))
     board.limits.set(lane="api", running=3)

@@ -10,25 +10,22 @@ from typing import Any
 import click
 
 from jobboard.cli.output import count
-from jobboard.cli.selecting import is_filtered, tell_refused
-from jobboard.cli.session import Function, Session, confirm, options
+from jobboard.cli.selecting import is_filtered, show_targets, tell_refused
+from jobboard.cli.session import Function, Session, confirm
 from jobboard.graph.reading import MAX_JOBS
 from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.naming import label_of
-from jobboard.operate.with_children import Family, family_of
+from jobboard.operate.with_children import family_of
 from jobboard.states import JobState
 
 #: How many jobs that went on without their parents are listed.
 _MAX_NAMED = 3
 
-_OPTIONS = options(
-    click.option(
-        "--with-children",
-        is_flag=True,
-        help=f"Also the jobs that wait for JOB, over all levels, {MAX_JOBS:,} at most; asks first.",
-    ),
-    click.option("--dry-run", is_flag=True, help="With --with-children: list the jobs, and change nothing."),
+_OPTION = click.option(
+    "--with-children",
+    is_flag=True,
+    help=f"Also the jobs that wait for JOB, over all levels, {MAX_JOBS:,} at most; asks first.",
 )
 
 
@@ -36,14 +33,10 @@ def may_take_children(right: str) -> Callable[[Function], Function]:
     """Return a decorator that adds the option; with it, the command does to all of them what ``right`` names."""
 
     def decorate(function: Function) -> Function:
-        @_OPTIONS
+        @_OPTION
         @functools.wraps(function)
-        def either(session: Session, /, *, with_children: bool, dry_run: bool, **given: Any) -> Any:
-            if with_children:
-                return _change(session, right, dry_run=dry_run, **given)
-            if dry_run:
-                raise click.UsageError("--dry-run is for --with-children")
-            return function(session, **given)
+        def either(session: Session, /, *, with_children: bool, **given: Any) -> Any:
+            return _change(session, right, **given) if with_children else function(session, **given)
 
         return either
 
@@ -70,11 +63,11 @@ def _change(
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
     if family.went_on:
         session.output.warn(_of_those_that_went_on(family.went_on))
-    if dry_run:
-        _list(session, family)
-        return
     what = of_what(family.targets)
     left_out = f"; {count(family.left_out, 'job')} in other states left out" if family.left_out else ""
+    if dry_run:
+        show_targets(session, action, list(zip(family.targets, family.states, strict=True)), left_out)
+        return
     if family.targets and not yes:
         confirm(f"{action.verb} {what}{left_out}?")
     with session.output.progress(action.verb, len(family.targets)) as step:
@@ -105,11 +98,3 @@ def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
         f"{of_what(list(states))} went on without {their} parents once, and will not wait for them again: "
         f"{', '.join(named)}{more}{advice}"
     )
-
-
-def _list(session: Session, family: Family) -> None:
-    rows = [
-        {"uuid": target.uuid, "name": target.name, "key": target.key, "state": state.value}
-        for target, state in zip(family.targets, family.states, strict=True)
-    ]
-    session.output.table(("uuid", "name", "key", "state"), rows, empty="no jobs")

@@ -40,18 +40,18 @@ _GROUP_COLUMNS = ("name", "reason_kind", "jobs", "first", "last", "example")
 @by_and_note
 @selectors(among={JobState.CLAIMED})
 @pass_session
-def release(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
+def release(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """End the claims of jobs: they are claimable again at once, and their owners can't end them any more.
 
     Asks first if it is not one JOB.
     """
-    if job is not None and not is_filtered():
+    if job is not None and not (is_filtered() or dry_run):
         board = session.board()
         found = find_job(board, job)
         board.release(found, by=by, reason=note)
         _report(session, board, found, "is released")
     else:
-        change_selected(session, ACTIONS["release"], by=by, note=note, job=job, **which)
+        change_selected(session, ACTIONS["release"], by=by, note=note, job=job, dry_run=dry_run, **which)
 
 
 @command("run-now", "jobboard run-now 3f2a", "jobboard run-now --job-name resize --reason 'no route to host' --yes")
@@ -89,15 +89,15 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @selectors(among=LIVE)
 @pass_session
 @may_take_children("trash")
-def trash(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
+def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
-    if job is not None and not is_filtered():
+    if job is not None and not (is_filtered() or dry_run):
         board = session.board()
         found = find_job(board, job)
         board.trash(found, by=by, reason=trashed_by_operator(note))
         _report(session, board, found, "is in the trash")
     else:
-        change_selected(session, ACTIONS["trash"], by=by, note=note, job=job, **which)
+        change_selected(session, ACTIONS["trash"], by=by, note=note, job=job, dry_run=dry_run, **which)
 
 
 @command(
@@ -162,7 +162,7 @@ def _show_groups(session: Session, jobs: Iterator[Job]) -> None:
     "restore",
     "jobboard restore 3f2a",
     "jobboard restore --job-name resize --reason 'disk full' --yes",
-    "jobboard restore --job-name resize --reason-kind 'OSError: disk # is full'",
+    "jobboard restore --job-name resize --reason-kind 'OSError: disk # is full' --dry-run",
     "jobboard restore --all --yes",
     "jobboard restore 3f2a --with-children",
 )

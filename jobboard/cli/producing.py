@@ -109,10 +109,10 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
 @selectors(among=LIVE)
 @pass_session
 @may_take_children("cancel")
-def cancel(session: Session, /, job: str | None, by: str, note: str | None, **which: Any) -> None:
+def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
-    if job is None or is_filtered():
-        change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, **which)
+    if job is None or is_filtered() or dry_run:
+        change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, dry_run=dry_run, **which)
         return
     board = session.board()
     found = find_job(board, job)

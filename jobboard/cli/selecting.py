@@ -10,7 +10,7 @@ import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
-from jobboard.operate.bulk import Action, of_what, summary_of, targets_of
+from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
-#: How many refusals are told one by one.
-_MAX_REFUSALS = 20
+#: How many refusals are told one by one, and how many jobs a dry run lists to people.
+_MAX_REFUSALS, _MAX_LISTED = 20, 100
 
 _FILTERS = options(
     click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated."),
@@ -140,6 +140,7 @@ one_some_or_all = options(
     click.argument("job", required=False),
     click.option("--all", "everything", is_flag=True, help="All jobs that the command is for."),
     click.option("--yes", is_flag=True, help="Don't ask."),
+    click.option("--dry-run", is_flag=True, help="Only list the jobs, and change nothing."),
 )
 
 
@@ -153,6 +154,7 @@ def change_selected(
     everything: bool,
     selection: Selection,
     yes: bool,
+    dry_run: bool,
     asks_for_one: bool = False,
 ) -> None:
     """Change one JOB, those of the selection or all; ask first, unless it is one or ``yes``.
@@ -163,7 +165,12 @@ def change_selected(
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all")
     board, output = session.board(), session.output
-    targets = targets_of([find_job(board, job)] if job is not None else selected(session, selection, board))
+    jobs = [find_job(board, job)] if job is not None else selected(session, selection, board)
+    if dry_run:
+        found = [(target_of(each), each.record.state) for each in jobs]
+        show_targets(session, action, [each for each in found if each[1] in selection.states])
+        return
+    targets = targets_of(jobs)
     if targets and not yes and (job is None or asks_for_one):
         confirm(f"{action.verb} {of_what(targets)}?")
     with output.progress(action.verb, len(targets)) as step:
@@ -173,6 +180,19 @@ def change_selected(
         data["asked"] = outcome.asked
     output.report(data, summary_of(targets, action.done, outcome))
     tell_refused(session, outcome.refused)
+
+
+def show_targets(session: Session, action: Action, targets: Sequence[tuple[Target, JobState]], more: str = "") -> None:
+    """List the jobs that an action would change, in the states that they are in, and say how many."""
+    rows = [
+        {"uuid": target.uuid, "name": target.name, "key": target.key, "state": state.value} for target, state in targets
+    ]
+    if rows or session.output.json:
+        listed = rows if session.output.json else rows[:_MAX_LISTED]
+        session.output.table(("uuid", "name", "key", "state"), listed, empty="")
+    first = f" (these are the first {_MAX_LISTED})" if len(rows) > _MAX_LISTED else ""
+    what = of_what([target for target, _ in targets])
+    session.output.say(f"{what}{first} would be {action.done}{more}; nothing was changed")
 
 
 def tell_refused(session: Session, refused: Sequence[str]) -> None:

@@ -57,7 +57,11 @@ class Outcome:
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
     """Return what actions need of each job; far less than a handle holds."""
-    return [Target(job.uuid, job.name, job.record.token, job.key) for job in jobs]
+    return [target_of(job) for job in jobs]
+
+
+def target_of(job: Job) -> Target:
+    return Target(job.uuid, job.name, job.record.token, job.key)
 
 
 def of_what(targets: Sequence[Target]) -> str:
