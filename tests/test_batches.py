@@ -47,6 +47,7 @@ def test_a_backlog_is_served_in_full_batches(board: JobBoard, diary: Path, execu
     sizes = [len(line.split()) for line in lines_of(diary)]
     assert (sizes[0], max(sizes), sum(sizes), len(sizes) <= 6) == (50, 50, 150, True)
     assert jobs[0].checkpoint == "seen"
+    assert {job.record.progress["done"] for job in jobs} == {1}
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])

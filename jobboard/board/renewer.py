@@ -24,6 +24,8 @@ _MAX_INTERVAL = 10.0
 _EVENT_DELAY, _REPORT_DELAY = 0.02, 0.5
 #: Seconds that a renewal by itself gets at least.
 _MIN_TIME = 0.1
+#: Seconds that the last reports of claims wait for a renewal that is under way.
+_MAX_REPORT_WAIT = 0.2
 
 #: Events that may mean that a claim is lost or its cancel asked for; a claim that goes on causes none of them.
 _WATCHED_EVENTS = (EventKind.CANCEL_ASKED, EventKind.RELEASED, EventKind.TRASHED, EventKind.EXPIRED)
@@ -101,6 +103,8 @@ class LeaseRenewer(Generic[Held]):
         self._is_away = False
         #: The claims that it refused to renew; the one that was tried last is the last.
         self._refused: dict[Held, None] = {}
+        #: The claims of the renewal that is under way.
+        self._renewing: frozenset[Held] = frozenset()
         self._unsubscribe: Callable[[], None] | None = None
         # The event of a claim may come before the claim is added.
         self._unmatched: deque[str | None] = deque(maxlen=16)
@@ -174,6 +178,22 @@ class LeaseRenewer(Generic[Held]):
                 self._next = due
                 self._changed.notify_all()
 
+    def send_reports(self, claims: Sequence[Held]) -> None:
+        """Send the reports of claims that are about to end, in one request; in none if all were sent.
+
+        From any thread. What goes wrong with it is left to the ends of the claims.
+        """
+        if all(claim.progress is None for claim in claims):
+            return
+        with self._lock:
+            # Of two requests at once, that with the older report could be the later one.
+            self._changed.wait_for(lambda: self._renewing.isdisjoint(claims), _MAX_REPORT_WAIT)
+        try:
+            with lock_wait(0.0):
+                self._send([claim for claim in claims if claim.progress is not None])
+        except Exception as error:
+            self._log.debug("%s can't send the last reports of %d claims: %s", self._title, len(claims), error)
+
     def _subscribe(self) -> None:
         try:
             self._unsubscribe = self._board.subscribe(self._on_event, _WATCHED_EVENTS)
@@ -231,18 +251,17 @@ class LeaseRenewer(Generic[Held]):
         """
         :raises BoardUnavailable: the store is away.
         """
-        if not claims:
-            return
         sent = time.monotonic()
-        reports = [claim.progress for claim in claims]
-        answers = self._board._extend_each([claim.job for claim in claims], self._who, self._expiry, reports)
-        for claim, report, answer in zip(claims, reports, answers, strict=True):
+        self._set_renewing(claims)
+        try:
+            answers = self._send(claims)
+        finally:
+            self._set_renewing(())
+        for claim, report, answer in answers:
             if isinstance(answer, BoardUnavailable):
                 self._note_refusal(claim, report, answer)
                 continue
             self._refused.pop(claim, None)
-            if claim.progress is report:
-                claim.progress = None
             if answer is Verdict.LOST:
                 self._on_lost(claim)
                 continue
@@ -250,6 +269,25 @@ class LeaseRenewer(Generic[Held]):
             claim.renewed(sent + self._expiry)
             if answer is Verdict.CANCEL_ASKED:
                 self._on_cancel(claim)
+
+    def _set_renewing(self, claims: Sequence[Held]) -> None:
+        with self._lock:
+            self._renewing = frozenset(claims)
+            self._changed.notify_all()
+
+    def _send(self, claims: Sequence[Held]) -> list[tuple[Held, Any, Verdict | BoardUnavailable]]:
+        """Extend claims; return each with its report that was sent, and the answer.
+
+        :raises BoardUnavailable: the store is away.
+        """
+        if not claims:
+            return []
+        reports = [claim.progress for claim in claims]
+        answers = self._board._extend_each([claim.job for claim in claims], self._who, self._expiry, reports)
+        for claim, report, answer in zip(claims, reports, answers, strict=True):
+            if not isinstance(answer, BoardUnavailable) and claim.progress is report:
+                claim.progress = None
+        return list(zip(claims, reports, answers, strict=True))
 
     def _extend_alone(self, claim: Held) -> None:
         report = claim.progress

@@ -43,6 +43,7 @@ class Completer:
     their claims renewed; when it is back they are sent with their tokens, and the store decides. An end that the store
     refuses while it answers others (its row is locked, for one) is left to :class:`UnsentEnds`.
 
+    :param send_reports: sends the last reports of progress of executions whose ends are sent next; it raises nothing.
     :param on_ended: is called with the executions whose ends are sent, or need no more attempt to send them.
     :param on_refused: is called when :attr:`refused` has changed.
     """
@@ -52,6 +53,7 @@ class Completer:
         board: JobBoard,
         who: str,
         slots: Slots,
+        send_reports: Callable[[Sequence[Execution]], None],
         on_ended: Callable[[Sequence[Execution]], None],
         on_refused: Callable[[], None],
     ) -> None:
@@ -59,7 +61,7 @@ class Completer:
         self._is_away = client_of(board).is_away
         self._who = who
         self._slots = slots
-        self._on_ended = on_ended
+        self._send_reports, self._on_ended = send_reports, on_ended
         self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
         self._unsent = UnsentEnds(who, slots, self._send_one, self._is_away, on_refused)
         self._stopped = threading.Event()
@@ -122,6 +124,7 @@ class Completer:
 
         :raises BoardUnavailable: the store is away; what remains in the batch has to be sent again.
         """
+        self._send_reports([execution for execution in batch if not execution.completing])
         succeeded = [each for each in batch if isinstance(each.outcome, Succeeded) and _is_plain(each, each.outcome)]
         self._consume(succeeded, batch)
         for execution in list(batch):

@@ -36,10 +36,13 @@ _current: ContextVar[Execution | None] = ContextVar("jobboard_execution", defaul
 
 
 class ExecutionListener(Protocol):
-    """Is told what happens to an execution; each method returns at once."""
+    """Is told what happens to an execution; each method but :meth:`ending` returns at once."""
 
     def began(self, execution: Execution) -> None: ...
     def reported(self, execution: Execution) -> None: ...
+    def ending(self, execution: Execution) -> None:
+        """Its handler ends the claim now."""
+
     def lost(self, execution: Execution) -> None: ...
 
 
@@ -174,6 +177,9 @@ class Execution:
     def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
         self.expect_end()
         posts = [*postings, *on_complete_of(self.snapshot, self.handler.on_complete)]
+        if connection is None:
+            # A row that the handler's transaction has read or locked is left alone.
+            self._listener.ending(self)
         try:
             (board or self.board).consume(self.job, self.snapshot.owner, result, post=posts, connection=connection)
         except ClaimLost:

@@ -76,7 +76,9 @@ class ConductorRun:
         self._heartbeat = Heartbeat(board, "conductor", who, self._metadata, interval, QUIET_BOOK, self._obey)
         then = self._heartbeat.register_when_due
         self._renewer = LeaseRenewer(board, who, expiry, self.lost, self._cancelled, then, logger, f"conductor {who}")
-        self._completer = Completer(board, who, self._slots, self._ended, self._tell_operators)
+        self._completer = Completer(
+            *(board, who, self._slots, self._renewer.send_reports, self._ended, self._tell_operators)
+        )
         self._deadlines = Deadlines(lambda: self._renewer.held() + self._stuck.expected(), self._due)
         self._claimer = Claimer(
             board, who, expiry, self._slots, options.prefetch, self._names, self._renewer.uuids, self._claimed
@@ -319,6 +321,9 @@ class ConductorRun:
 
     def reported(self, execution: Execution) -> None:
         self._renewer.renew_soon()
+
+    def ending(self, execution: Execution) -> None:
+        self._renewer.send_reports([execution])
 
     def _finished(self, execution: Execution, outcome: Outcome) -> None:
         """The handler has ended."""

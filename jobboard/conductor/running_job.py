@@ -191,10 +191,11 @@ class RunningJob(JobFacts):
         return None
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
-        """Report how far the job is; operators see it within a second or two.
+        """Report how far the job is; its record shows it within half a second, and the last report after the end.
 
-        It is sent along with the next renewal, so it costs no request of its own, and only the last report counts; what
-        is reported shortly before the end may never be sent.
+        It is sent along with a renewal of all claims, twice a second at most, so it costs no request of its own. Right
+        before jobs end, one request sends the last reports of them that no renewal has sent. It is lost if the claim
+        is, and may be if :meth:`complete` is given a ``connection``.
 
         :param done: a finite number, in any unit; ``total``: how much there is in all, in the same unit.
         :param text: at most 500 characters are kept.

@@ -138,7 +138,9 @@ class _Runner:
         self.who = worker_id("test")
         self._board = board
         self._handlers = handlers
-        self._ends = Completer(board, self.who, Slots(1), lambda executions: None, lambda: None)
+        self._ends = Completer(
+            *(board, self.who, Slots(1), lambda executions: None, lambda executions: None, lambda: None)
+        )
         #: The uuids of the jobs that sleep.
         self._sleeping: set[str] = set()
 
@@ -233,6 +235,9 @@ class _Runner:
             self.lost(execution)
         elif verdict is Verdict.CANCEL_ASKED:
             execution.cancelled = True
+
+    def ending(self, execution: Execution) -> None:
+        """Its reports were sent."""
 
     def lost(self, execution: Execution) -> None:
         execution.decide(Dropped())

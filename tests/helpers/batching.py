@@ -34,6 +34,8 @@ def index(jobs: list[BatchJob]) -> dict[Any, Any]:
 @handlers.batch("index later", size=50, wait=0)
 async def index_later(jobs: list[AsyncBatchJob]) -> dict[Any, Any]:
     note(jobs)
+    for job in jobs:
+        await job.progress(1)
     await jobs[0].checkpoint_state("seen")
     return {job: job.details["number"] for job in jobs}
 

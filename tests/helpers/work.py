@@ -9,8 +9,9 @@ import re
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
-from jobboard import Backoff, Broken, Cancelled, Handlers, RunAgain, RunningJob
+from jobboard import AsyncRunningJob, Backoff, Broken, Cancelled, Handlers, RunAgain, RunningJob
 
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
 handlers = Handlers()
@@ -131,6 +132,31 @@ def progress(job: RunningJob) -> None:
     while not (job.cancelled or job.lost):
         time.sleep(0.005)
     raise Cancelled
+
+
+@handlers.handler("report and end", max_attempts=2, backoff=Backoff(first=3600))
+def report_and_end(job: RunningJob) -> object:
+    """Report twice, the last time right before the end that the details ask for."""
+    job.progress(1, 20)
+    job.progress(20, 20)
+    ends: dict[str, Callable[[], object]] = {
+        "return": lambda: "a result",
+        "complete": lambda: job.complete("a result"),
+        "again": lambda: RunAgain(after=3600),
+        "sleep": lambda: job.sleep(3600),
+        "wait": lambda: job.wait_for("approved"),
+    }
+    end = job.details["end"]
+    if end in ends:
+        return ends[end]()
+    raise (Broken if end == "broken" else ValueError)(end)
+
+
+@handlers.handler("report and end later")
+async def report_and_end_later(job: AsyncRunningJob) -> None:
+    await job.progress(1, 20)
+    # What is not awaited is done before the end.
+    job.progress(20, 20)
 
 
 @handlers.handler("bad result", backoff=QUICK)

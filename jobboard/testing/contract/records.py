@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, suspend
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.job import Posting
@@ -188,15 +188,18 @@ class RecordCases(Case):
         assert (job.record.progress, other.get(job.uuid).record.progress) == (None, None)
 
     def test_what_has_ended_shows_its_last_checkpoint_and_progress(self, board: JobBoard, other: JobBoard) -> None:
-        board.post_many([Posting("resize") for _ in range(2)])
-        done, broken = board.claim_next("alice", limit=2, expiry=LONG)
-        for job in (done, broken):
+        board.post_many([Posting("resize") for _ in range(5)])
+        done, broken, failed, again, waiting = jobs = board.claim_next("alice", limit=5, expiry=LONG)
+        for job in jobs:
             board.checkpoint(job, "alice", {"page": 7})
-            board.extend_many([job], "alice", LONG, progress=["half"])
+        board.extend_many(jobs, "alice", LONG, progress=["half"] * 5)
         board.consume(done, "alice")
-        board.trash(broken, "alice")
-        records = [other.get(job.uuid).record for job in (done, broken)]
-        assert [(record.checkpoint, record.progress) for record in records] == [({"page": 7}, "half")] * 2
+        board.trash(broken, "alice", reason="why")
+        board.abandon(failed, "alice", reason="why", error="Traceback")
+        board.abandon(again, "alice", delay=LONG, counted=False)
+        suspend(board, waiting, "alice", 0.0, "approved", "it waits")
+        records = [other.get(job.uuid).record for job in jobs]
+        assert [(record.checkpoint, record.progress) for record in records] == [({"page": 7}, "half")] * 5
 
     def test_a_moment_that_is_over_is_kept_as_the_last_one(self, board: JobBoard) -> None:
         job = board.post("resize", run_at=datetime.now(UTC) - timedelta(hours=2))
