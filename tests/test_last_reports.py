@@ -12,7 +12,7 @@ import pytest
 from helpers import work
 from helpers.conducting import conducting, lossy_board
 
-from jobboard import Handlers, JobBoard, JobState, Posting, fetch
+from jobboard import Handlers, JobBoard, JobState, Posting, RunningJob, fetch
 from jobboard.board.renewer import LeaseRenewer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.execution import Execution
@@ -44,6 +44,22 @@ def test_the_record_shows_the_last_report_however_the_run_ends(board: JobBoard, 
     records = {end: board.get(job.uuid).record for end, job in jobs.items()}
     assert {end: record.progress for end, record in records.items()} == dict.fromkeys(ENDS, REPORT)
     assert board.get(later.uuid).record.progress == REPORT
+
+
+def test_a_report_that_is_larger_than_details_may_be_stops_no_renewal() -> None:
+    handlers, inside = Handlers(), threading.Event()
+
+    @handlers.handler("report")
+    def report(job: RunningJob) -> None:
+        job.progress(1, text="\u8a9e" * 500)
+        assert inside.wait(30)
+
+    with fetch("work", f"memory://{uuid.uuid4().hex}", largest_details=1000) as board:
+        jobs = board.post_many([Posting("report") for _ in range(3)])
+        with conducting(board, handlers, concurrency=3):
+            eventually(lambda: all(board.get(job.uuid).record.progress for job in jobs))
+            inside.set()
+            assert all(job.wait(10) for job in jobs)
 
 
 class Ends:

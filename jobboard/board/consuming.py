@@ -169,6 +169,7 @@ class Consuming:
         :param progress: for each job what its record shows operators until the next claim; None leaves it as it is.
         :returns: for each job ``Verdict.DONE``, ``Verdict.CANCEL_ASKED`` (extended, and its cancel was requested) or
             ``Verdict.LOST``.
+        :raises InvalidPosting: a progress can't be stored; no claim was extended.
         :raises BoardUnavailable: the store is away; or it refuses some of them, and all the others are extended.
         """
         answers = self._extend_each(jobs, who, expiry, progress)
@@ -189,7 +190,7 @@ class Consuming:
         check_text("who", who)
         extensions = [
             Extension(
-                self._fence_of(job, who, None), seconds, None if item is None else self._client.encode("progress", item)
+                self._fence_of(job, who, None), seconds, None if item is None else self._client.encode_progress(item)
             )
             for job, item in zip(jobs, values, strict=True)
         ]

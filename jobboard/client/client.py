@@ -314,6 +314,13 @@ class BackendClient:
         """Return the value's bytes; raises :class:`InvalidPosting` if they would be more than ``largest_details``."""
         return encode(what, value, largest=self.largest_details, converter=self.converter).data
 
+    def encode_progress(self, value: Any) -> bytes:
+        """Return the bytes of a report of progress, whatever ``largest_details`` is: its text has a bound of its own.
+
+        One that is refused would stop the renewal of all claims.
+        """
+        return encode("progress", value, largest=max(self.largest_details, MAX_DETAILS), converter=self.converter).data
+
     def decode(self, data: bytes) -> Any:
         """Return what :meth:`encode` was given; raises ``ValueError`` on bytes that it can't have made."""
         return decode(data, converter=self.converter)
