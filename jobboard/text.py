@@ -1,4 +1,4 @@
-"""Texts for records and logs: cut, put into one line, or made of an exception; those of users may be of any length."""
+"""Texts for people: cut, put into one line, or made of an exception or a span of time; users' may be of any length."""
 
 from __future__ import annotations
 
@@ -27,6 +27,26 @@ def in_one_line(text: str) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return kept if len(text) <= MAX_LINE else f"{kept}..."
+
+
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time in its two largest units: ``1h30m``."""
+    rest, parts = round(seconds), list[str]()
+    for unit, size in _UNITS.items():
+        number, rest = divmod(rest, size)
+        if number or parts:
+            parts.append(f"{number}{unit}")
+        if len(parts) == 2:
+            break
+    return "".join(part for part in parts if not part.startswith("0")) or "0s"
+
+
+def short_duration(seconds: float) -> str:
+    """Return a span as :func:`duration` does, in milliseconds below a second."""
+    return f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds))
 
 
 #: Characters that are kept of each text of an exception, and of the whole traceback: its end, which says most.

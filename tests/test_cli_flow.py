@@ -73,7 +73,7 @@ class TestShow:
         board.trash(jobs["scan"], reason="bad")
         short = {name: job.uuid[-8:] for name, job in jobs.items()}
         lines = jobboard("show", jobs["scan"].uuid, "--graph").splitlines()
-        assert lines[0] == f"fetch {short['fetch']}  complete"
+        assert lines[0].startswith(f"fetch {short['fetch']}  complete after ")
         assert f"─ * scan {short['scan']}  trashed" in lines[1] + lines[3]
         assert sum(f"─ page {short['page']}  blocked, waits for parents" in line for line in lines) == 2
         assert lines[-3] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"
@@ -91,6 +91,8 @@ class TestShow:
             "fetch": (False, None, {"ok": True}), "resize": (False, None, {"ok": True}),
             "scan": (False, "bad", None), "page": (True, None, None),
         }  # fmt: skip
+        ran = {node["name"]: node["seconds"] is not None for node in plain["nodes"] if node["owner"] == "worker"}
+        assert ran == {"fetch": True, "resize": True}
 
     @pytest.mark.parametrize(("form", "first"), [("dot", "digraph jobs {"), ("mermaid", "flowchart LR")])
     def test_formats(self, jobboard: Run, board: JobBoard, form: str, first: str) -> None:

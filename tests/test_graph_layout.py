@@ -8,9 +8,9 @@ import random
 
 import pytest
 
+from jobboard.graph.folding import MAX_UNFOLDED, OTHERS, folded
 from jobboard.graph.layering import Pair, layers_of, without_cycles
 from jobboard.graph.model import Edge, Graph, Node
-from jobboard.operate.graph.folding import MAX_UNFOLDED, OTHERS, folded
 from jobboard.operate.graph.layout import layout_of
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]

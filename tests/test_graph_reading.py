@@ -9,11 +9,12 @@ from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import InvalidPosting, JobBoard, Posting, backend
 from jobboard.board import client_of
+from jobboard.graph.folding import folded
 from jobboard.graph.model import Edge, Graph, Node
 from jobboard.graph.reading import jobs_below
+from jobboard.graph.texts import summary_of
 from jobboard.operate.flow import flow_of
-from jobboard.operate.graph.folding import folded
-from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, summary_of, tree_of
+from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, tree_of
 from jobboard.operate.why import why
 
 PIPELINE = {
@@ -44,7 +45,8 @@ def test_from_each_job_of_a_graph_all_of_it_is_seen_and_nothing_else(board: JobB
 
 def test_a_job_without_relatives_is_a_graph_of_one(board: JobBoard) -> None:
     job = board.post("alone")
-    node = Node(job.uuid, "alone", "UNCLAIMED", created_on=job.created_on, last_modified=job.created_on)
+    at = job.created_on
+    node = Node(job.uuid, "alone", "UNCLAIMED", created_on=at, last_modified=at, due_on=at)
     assert board.graph(job.uuid) == Graph(job.uuid, {job.uuid: node})
 
 

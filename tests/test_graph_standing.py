@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from helpers.graphs import count_requests, end, post_graph
 
-from jobboard import Conductor, Graph, Handlers, Job, JobBoard, Posting, RunningJob, Then, aio, backend
+from jobboard import Conductor, Graph, Handlers, Job, JobBoard, JobState, Posting, RunningJob, Then, aio, backend
 from jobboard.board import client_of
 from jobboard.testing.deadline import eventually
 from jobboard.types import ExecutorName
@@ -48,6 +49,82 @@ def test_what_waits_for_a_trashed_job_is_held_over_all_levels_and_only_that(boar
     assert [(node.name, node.reason) for node in graph.failed] == [("bad", "ValueError: no")]
     assert {node.name for node in graph.children(jobs["bad"].uuid)} == {"waits", "runs"}
     assert {node.name for node in graph.parents(jobs["deepest"].uuid)} == {"below", "runs"}
+
+
+def test_a_job_in_the_trash_says_what_it_holds_and_not_what_another_one_does(board: JobBoard) -> None:
+    bad, worse, good = Posting("bad"), Posting("worse"), Posting("good")
+    both = Posting("both", after=[bad, worse, good])
+    runs = Posting("runs", after=[bad, both], if_failed="run")
+    only = Posting("only", after=[worse])
+    report = Posting("report", after=[runs, only, good], if_failed="cancel")
+    jobs = {job.name: job for job in board.post_many([bad, worse, good, both, runs, only, report])}
+    for name in ("bad", "worse"):
+        board.trash(jobs[name], reason=f"{name} it is")
+    end(board, jobs["good"])
+    graph = board.graph(jobs["good"])
+    held = {name: {node.name for node in graph.held_by(job.uuid)} for name, job in jobs.items()}
+    assert held == {
+        "bad": {"both", "runs", "report"}, "worse": {"both", "only", "runs", "report"}, "good": set(),
+        "both": {"runs", "report"}, "runs": {"report"}, "only": {"report"}, "report": set(),
+    }  # fmt: skip
+    assert {node.name for node in graph.held} == held["bad"] | held["worse"]
+
+
+def test_a_run_as_text_has_a_line_for_each_job_in_order_and_nothing_that_jobs_carry(board: JobBoard) -> None:
+    bad, good = Posting("extract", {"secret": 1}, key="bad"), Posting("extract", {"secret": 2}, key="good")
+    later = Posting("later", after=[good], delay=3600)
+    report = Posting("report", after=[bad, later])
+    jobs = board.post_many([report, bad, good, later])
+    short = [job.uuid[-8:] for job in jobs]
+    end(board, jobs[2])
+    board.claim(jobs[1], "worker")
+    board.trash(jobs[1], "worker", reason="KeyError: 'amount'\nin line 7")
+    lines = [re.sub(r"after \d+m?s", "after a moment", line) for line in str(board.graph(jobs[1])).splitlines()]
+    assert sorted(lines[:2]) == [
+        f"extract:bad {short[1]}  trashed after a moment: KeyError: 'amount'\\nin line 7 (1 waits for it)",
+        f"extract:good {short[2]}  complete after a moment",
+    ]
+    assert lines[2:5] == [
+        f"later {short[3]}  delayed",
+        f"report {short[0]}  blocked, waits for parents",
+        "4 jobs: 1 trashed, 1 blocked, 1 delayed, 1 complete",
+    ]
+    assert lines[5].startswith("not over; posted ")
+    assert lines[5].endswith(" UTC; 1 waits for what is in the trash")
+    assert len(lines) == 6
+    assert "secret" not in str(board.graph(jobs[1]))
+
+
+def test_the_text_of_a_large_run_is_folded(board: JobBoard) -> None:
+    plan = Posting("plan")
+    parts = [Posting("part", after=[plan]) for _ in range(300)]
+    jobs = board.post_many([plan, *parts, Posting("report", after=parts)])
+    end(board, jobs[0])
+    board.trash(jobs[1], reason="no")
+    lines = str(board.graph(jobs[0])).splitlines()
+    assert len(lines) == 6
+    assert lines[-2] == "302 jobs: 1 trashed, 1 blocked, 299 unclaimed, 1 complete"
+
+
+def test_since_when_a_job_could_be_claimed_and_how_long_it_took(board: JobBoard) -> None:
+    """The delay before the last attempt does not count, nor does what an operator puts into the trash."""
+    jobs = post_graph(board, {"a": [], "b": ["a"], "c": ["a"]})
+    end(board, jobs["a"])
+    board.claim(jobs["b"], "worker")
+    board.abandon(jobs["b"], "worker", delay=0.05, reason="not yet")
+    board.trash(jobs["c"], by="ada")
+    nodes = {node.name: node for node in board.graph(jobs["a"]).nodes.values()}
+    assert (nodes["b"].state, nodes["b"].due_on, nodes["b"].seconds) == (
+        "DELAYED",
+        board.get(jobs["b"].uuid).run_at,
+        None,
+    )
+    assert (nodes["c"].attempts, nodes["c"].seconds) == (0, None)
+    eventually(lambda: board.get(jobs["b"].uuid).state is JobState.UNCLAIMED)
+    end(board, jobs["b"])
+    node = board.graph(jobs["a"]).nodes[jobs["b"].uuid]
+    assert (node.attempts, node.due_on) == (2, nodes["b"].due_on)
+    assert node.seconds == (node.last_modified - node.due_on).total_seconds()
 
 
 def test_jobs_that_wait_for_a_signal_or_are_due_later_are_not_over(board: JobBoard) -> None:

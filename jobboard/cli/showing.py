@@ -10,11 +10,11 @@ import click
 from jobboard.cli.output import shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
+from jobboard.graph.folding import folded
 from jobboard.graph.model import Graph
 from jobboard.operate.durations import short_duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
-from jobboard.operate.graph.folding import folded
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standing_of, tree_of
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why

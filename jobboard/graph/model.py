@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from jobboard.states import LIVE
+from jobboard.states import LIVE, JobState
+from jobboard.types import IfFailedName
 
 #: How a node stands beside the states of jobs: it was cancelled; or the board remembers it no more, since it was
 #: purged, or its retention is over.
@@ -19,6 +20,7 @@ CANCELLED, GONE = "CANCELLED", "GONE"
 STATES = (
     "TRASHED", "GONE", "CANCELLED", "BLOCKED", "DELAYED", "CLAIMED", "UNCLAIMED", "COMPLETE",
 )  # fmt: skip
+TRASHED, COMPLETE = JobState.TRASHED.value, JobState.COMPLETE.value
 _LIVE = frozenset(state.value for state in LIVE)
 
 
@@ -39,6 +41,10 @@ class Node:
     :ivar reason: why its last attempt failed, or why it was trashed or cancelled.
     :ivar created_on: when it was posted. :ivar last_modified: when it was changed last; of one that has ended, its end.
     :ivar result: what its handler returned, as long as its record is there.
+    :ivar due_on: since when it could be claimed, with its parents ended, its delay over and its lane free; a delay
+        before its last attempt counts too. Of one that is delayed it is the end of that; None of one that is BLOCKED.
+    :ivar attempts: how many it has made. :ivar owner: who runs it, or has completed it.
+    :ivar if_failed: what becomes of it if a parent fails: ``"wait"``, ``"cancel"`` or ``"run"``, as it was posted.
     """
 
     uuid: str
@@ -52,6 +58,17 @@ class Node:
     created_on: datetime | None = None
     last_modified: datetime | None = None
     result: Any = field(default=None, repr=False)
+    due_on: datetime | None = None
+    attempts: int = 0
+    owner: str | None = None
+    if_failed: IfFailedName = "wait"
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took from ``due_on`` to its end, the wait for a slot included; None of one that did not run."""
+        if self.state not in (COMPLETE, TRASHED) or not self.attempts or self.due_on is None:
+            return None
+        return None if self.last_modified is None else max(0.0, (self.last_modified - self.due_on).total_seconds())
 
     @property
     def is_open(self) -> bool:
@@ -104,12 +121,26 @@ class Graph:
     @property
     def failed(self) -> list[Node]:
         """Those that are in the trash, or were cancelled."""
-        return [node for node in self.nodes.values() if node.state in ("TRASHED", CANCELLED)]
+        return [node for node in self.nodes.values() if node.state in (TRASHED, CANCELLED)]
 
     @property
     def held(self) -> list[Node]:
         """Those that wait for a job in the trash, or for one that does."""
         return [node for node in self.nodes.values() if node.is_held]
+
+    def held_by(self, uuid: str) -> list[Node]:
+        """Return those of :attr:`held` that wait for this job in the trash, over all levels; no request.
+
+        One that waits for several such jobs is held by each of them.
+        """
+        found: dict[str, None] = {}
+        left = [uuid]
+        for parent in left:
+            for child in self.children(parent):
+                if child.uuid not in found and _holds(self.nodes[parent], child):
+                    found[child.uuid] = None
+                    left.append(child.uuid)
+        return [self.nodes[child] for child in found]
 
     @property
     def created_on(self) -> datetime | None:
@@ -132,9 +163,21 @@ class Graph:
         """Return the jobs that wait for one of them, or have waited for it; no request."""
         return [self.nodes[child] for child in self._links.children[uuid]]
 
+    def __str__(self) -> str:
+        """Return the run as text, such as for a mail; without what the jobs carry."""
+        # Here, because it is made of what knows this module.
+        from jobboard.graph.texts import text_of
+
+        return "\n".join(text_of(self))
+
     @cached_property
     def _links(self) -> Links:
         return links_of(self.nodes, ((edge.parent, edge.child) for edge in self.edges))
+
+
+def _holds(parent: Node, child: Node) -> bool:
+    """Whether a child waits for this parent, and is held by it; what is held has not ended: all its children wait."""
+    return child.is_held and (parent.is_held or (parent.state == TRASHED and child.if_failed == "wait"))
 
 
 @dataclass(slots=True)

@@ -118,6 +118,10 @@ class _Reader:
             created_on=moment(row.created_on),
             last_modified=moment(row.last_modified),
             result=decoded_or_none(row.result, self._client.converter),
+            due_on=None if row.state is JobState.BLOCKED else moment(max(row.created_on, row.place)),
+            attempts=row.attempts,
+            owner=row.owner,
+            if_failed="wait" if row.ties is None else row.ties.if_failed.value,
         )
 
     def walk(self, starts: Sequence[str], neighbours: Neighbours) -> None:

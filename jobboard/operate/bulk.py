@@ -12,7 +12,7 @@ from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
-from jobboard.operate.naming import named
+from jobboard.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_operator
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from jobboard.text import duration as duration
+from jobboard.text import short_duration as short_duration
 from jobboard.validation import MAX_SECONDS
 
 _EXAMPLES = "90s, 15m, 1h30m, 7d or 1w"
@@ -40,20 +42,3 @@ def _number_of(span: str) -> float | None:
     except ValueError:
         return None
     return seconds if seconds >= 0 else None  # neither a second sign nor NaN
-
-
-def duration(seconds: float) -> str:
-    """Return a span in its two largest units, as :func:`seconds_of` reads it: ``1h30m``."""
-    rest, parts = round(seconds), list[str]()
-    for unit in "dhms":
-        number, rest = divmod(rest, _UNITS[unit])
-        if number or parts:
-            parts.append(f"{number}{unit}")
-        if len(parts) == 2:
-            break
-    return "".join(part for part in parts if not part.startswith("0")) or "0s"
-
-
-def short_duration(seconds: float) -> str:
-    """Return a span as :func:`duration` does, in milliseconds below a second."""
-    return f"{seconds * 1000:.0f}ms" if abs(seconds) < 1 else duration(abs(seconds))

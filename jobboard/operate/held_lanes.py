@@ -11,8 +11,8 @@ from jobboard.backends.rows import JobRow
 from jobboard.board import client_of
 from jobboard.board.limits import limit_of
 from jobboard.limit import Limit
+from jobboard.naming import named
 from jobboard.operate.durations import duration
-from jobboard.operate.naming import named
 from jobboard.states import JobState
 from jobboard.text import in_one_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobboard.board import client_of
-from jobboard.operate.naming import named
+from jobboard.naming import named
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import JobRow

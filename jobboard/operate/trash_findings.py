@@ -6,8 +6,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from jobboard.naming import named
 from jobboard.operate.held_up import FailedParent
-from jobboard.operate.naming import named
 from jobboard.operate.overview import NameOverview
 from jobboard.operate.restoring import how_taken
 from jobboard.operate.trash import TrashGroup, kind_of_reason

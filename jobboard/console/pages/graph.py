@@ -12,9 +12,10 @@ from starlette.responses import Response
 from jobboard.console.drawing import drawing_of
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
+from jobboard.graph.folding import MAX_UNFOLDED, folded
 from jobboard.graph.model import GONE, Graph, Node
-from jobboard.operate.graph.folding import MAX_UNFOLDED, folded
-from jobboard.operate.graph.formats import MAX_FAILED, summary_of
+from jobboard.graph.texts import summary_of
+from jobboard.operate.graph.formats import MAX_FAILED
 from jobboard.states import JobState
 
 #: For how many seconds a graph is kept: to read a large one takes hundreds of requests.

@@ -7,16 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from jobboard.graph.model import Edge, Graph, Node, links_of
-from jobboard.operate import naming
-from jobboard.operate.durations import short_duration
+from jobboard.graph.texts import end_of, label_of, state_of, summary_of
 from jobboard.text import in_one_line
 
-#: The part of a uuid that is shown: commands accept the end of one.
-_SHOWN = 8
 #: How many jobs that failed are named.
 MAX_FAILED = 10
-#: How a job is named of which only its uuid is known.
-_UNNAMED = "job"
 #: The colours of nodes, for DOT and Mermaid.
 _COLOURS = {
     "TRASHED": "#ffc9c9", "GONE": "#dee2e6", "CANCELLED": "#dee2e6", "BLOCKED": "#ffec99", "DELAYED": "#fff3bf",
@@ -24,48 +19,16 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def label_of(node: Node) -> str:
-    """Return a node in a few words: ``resize 3f2a77c1``, ``report:2026-11-29 3f2a77c1``, or ``9,998 x resize``."""
-    name = naming.label_of(node.name or _UNNAMED, node.key)
-    return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.uuid[-_SHOWN:]}"
-
-
-def state_of(node: Node) -> str:
-    """Return how a node stands, and what blocks it."""
-    state = node.state.lower()
-    return f"{state}, waits for {node.waits_for}" if node.waits_for else state
-
-
-def summary_of(graph: Graph) -> str:
-    """Return how many jobs there are of which state: ``12 jobs: 1 trashed, 11 complete``."""
-    states = ", ".join(f"{number:,} {state.lower()}" for state, number in graph.states().items())
-    number = f"{graph.number:,} job{'s' * (graph.number != 1)}"
-    return f"{number}: {states}" if graph.is_whole else f"the nearest {number}, there are more: {states}"
-
-
 def standing_of(graph: Graph, time_of: Callable[[datetime], str]) -> Iterator[str]:
     """Yield how a graph that is not folded stands: its states, whether it is over, and what failed and why."""
     yield summary_of(graph)
     if graph.is_whole:
-        yield _end_of(graph, time_of)
+        yield end_of(graph, time_of)
     failed = graph.failed
     for node in failed[:MAX_FAILED]:
         yield f"{node.state.lower()}: {label_of(node)}: {in_one_line(node.reason or 'no reason is given')}"
     if len(failed) > MAX_FAILED:
         yield f"and {len(failed) - MAX_FAILED:,} more that failed"
-
-
-def _end_of(graph: Graph, time_of: Callable[[datetime], str]) -> str:
-    held = len(graph.held)
-    waiting = f"{held:,} job{'s wait' if held > 1 else ' waits'} for what is in the trash"
-    if not graph.is_over:
-        posted = "" if graph.created_on is None else f"; posted {time_of(graph.created_on)}"
-        return f"not over{posted}{f'; {waiting}' if held else ''}"
-    since = ""
-    if graph.created_on is not None and graph.ended_on is not None:
-        took = short_duration((graph.ended_on - graph.created_on).total_seconds())
-        since = f" since {time_of(graph.ended_on)}, {took} after it was posted"
-    return f"stands still{since}: {waiting}" if held else f"over{since}"
 
 
 def tree_of(graph: Graph) -> Iterator[str]:
@@ -166,7 +129,8 @@ def _plain_node(node: Node) -> dict[str, Any]:
     return {
         "uuid": node.uuid, "name": node.name, "key": node.key, "state": node.state, "jobs": node.number,
         "waits_for": node.waits_for, "held": node.is_held, "reason": node.reason, "created_on": node.created_on,
-        "last_modified": node.last_modified, "result": node.result,
+        "due_on": node.due_on, "last_modified": node.last_modified, "seconds": node.seconds, "attempts": node.attempts,
+        "owner": node.owner, "result": node.result,
     }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from jobboard.board import JobBoard
@@ -17,6 +19,12 @@ def _post_run(board: JobBoard) -> dict[str, Job]:
     transforms = [Posting(f"t{number}", after=[each]) for number, each in enumerate(extracts)]
     jobs = board.post_many([*extracts, *transforms, Posting("r", after=transforms)])
     return {job.name: job for job in jobs}
+
+
+def _seconds(since: datetime | None, until: datetime | None) -> float:
+    assert since is not None
+    assert until is not None
+    return (until - since).total_seconds()
 
 
 class StandingCases(EdgeCase):
@@ -35,6 +43,17 @@ class StandingCases(EdgeCase):
         assert stuck.states() == {"TRASHED": 1, "BLOCKED": 1, "COMPLETE": 5}
         assert [(node.name, node.reason) for node in stuck.failed] == [("t2", "KeyError: 'amount'")]
         assert [node.name for node in stuck.held] == ["r"]
+        assert [node.name for node in stuck.held_by(jobs["t2"].uuid)] == ["r"]
+        nodes = {node.name: node for node in stuck.nodes.values()}
+        assert [(nodes[name].attempts, nodes[name].owner) for name in ("e0", "t2", "r")] == [
+            (1, "alice"), (1, None), (0, None),
+        ]  # fmt: skip
+        # A transform could be claimed once its extract had ended; a store's clocks may differ by a little.
+        waited = [_seconds(nodes[f"e{at}"].last_modified, nodes[f"t{at}"].due_on) for at in range(3)]
+        assert all(-0.01 <= seconds <= 1.0 for seconds in waited)
+        took = [_seconds(node.due_on, node.last_modified) for name, node in nodes.items() if name != "r"]
+        assert took == [node.seconds for name, node in nodes.items() if name != "r"]
+        assert (nodes["r"].due_on, nodes["r"].seconds) == (None, None)
         # Also those that have ended have their keys and results, as long as their records are there.
         (ended,) = stuck.parents(jobs["t0"].uuid)
         assert (ended.key, ended.result) == ("monday", {"rows": 7})

@@ -1,0 +1,79 @@
+"""A graph in words: its jobs in lines, and how it stands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from jobboard import naming
+from jobboard.backends.reasons import has_not_failed
+from jobboard.graph.folding import folded
+from jobboard.graph.layering import layers_of
+from jobboard.graph.model import COMPLETE, TRASHED, Graph, Node
+from jobboard.text import in_one_line, short_duration
+
+#: The part of a uuid that is shown: commands accept the end of one.
+_SHOWN = 8
+#: How a job is named of which only its uuid is known.
+_UNNAMED = "job"
+
+
+def label_of(node: Node) -> str:
+    """Return a node in a few words: ``resize 3f2a77c1``, ``report:2026-11-29 3f2a77c1``, or ``9,998 x resize``."""
+    name = naming.label_of(node.name or _UNNAMED, node.key)
+    return f"{node.number:,} x {name}" if node.number > 1 else f"{name} {node.uuid[-_SHOWN:]}"
+
+
+def state_of(node: Node) -> str:
+    """Return how a node stands, and how long it took, or what blocks it."""
+    state = node.state.lower()
+    if node.seconds is not None:
+        return f"{state} after {short_duration(node.seconds)}"
+    return f"{state}, waits for {node.waits_for}" if node.waits_for else state
+
+
+def summary_of(graph: Graph) -> str:
+    """Return how many jobs there are of which state: ``12 jobs: 1 trashed, 11 complete``."""
+    states = ", ".join(f"{number:,} {state.lower()}" for state, number in graph.states().items())
+    number = f"{graph.number:,} job{'s' * (graph.number != 1)}"
+    return f"{number}: {states}" if graph.is_whole else f"the nearest {number}, there are more: {states}"
+
+
+def end_of(graph: Graph, time_of: Callable[[datetime], str]) -> str:
+    """Return whether a graph is over, or stands still, since when, and how many of its jobs are held."""
+    held = len(graph.held)
+    waiting = f"{held:,} job{'s wait' if held > 1 else ' waits'} for what is in the trash"
+    if not graph.is_over:
+        posted = "" if graph.created_on is None else f"; posted {time_of(graph.created_on)}"
+        return f"not over{posted}{f'; {waiting}' if held else ''}"
+    since = ""
+    if graph.created_on is not None and graph.ended_on is not None:
+        took = short_duration((graph.ended_on - graph.created_on).total_seconds())
+        since = f" since {time_of(graph.ended_on)}, {took} after it was posted"
+    return f"stands still{since}: {waiting}" if held else f"over{since}"
+
+
+def text_of(graph: Graph) -> Iterator[str]:
+    """Yield a line for each job, parents before their children, and then how the graph stands.
+
+    Of more than 200 jobs, those of one name and state are one line.
+    """
+    drawn = folded(graph)
+    layers = layers_of(list(drawn.nodes), [(edge.parent, edge.child) for edge in drawn.edges])
+    for uuid in sorted(layers, key=layers.__getitem__):
+        yield _line_of(drawn, drawn.nodes[uuid])
+    yield summary_of(graph)
+    if graph.is_whole:
+        yield end_of(graph, _in_utc)
+
+
+def _line_of(graph: Graph, node: Node) -> str:
+    line = f"{label_of(node)}  {state_of(node)}"
+    if node.state != COMPLETE and node.reason and not has_not_failed(node.reason):
+        line += f": {in_one_line(node.reason)}"
+    held = sum(other.number for other in graph.held_by(node.uuid)) if node.state == TRASHED else 0
+    return f"{line} ({held:,} wait{'s' * (held == 1)} for it)" if held else line
+
+
+def _in_utc(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
