@@ -70,8 +70,7 @@ class Watching:
         """Return the jobs that hang together with one, and how each of them stands; changes nothing.
 
         These are the jobs that it waits for, those that wait for it, and those that these lead to. They are read one
-        after the other, not as of one moment. Costs three requests for each hundred jobs of a level, and one for each
-        job whose parents the others of its level don't share.
+        after the other, not as of one moment. Costs four requests for each hundred jobs of a level.
 
         :param most: how many jobs at most beside the one itself, the nearest first; ``Graph.is_whole`` says if there
             are no more.
