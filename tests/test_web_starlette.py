@@ -36,3 +36,6 @@ async def order_and_look() -> None:
         assert job.uuid == answer.json()["id"]
         assert (await web.get(path)).status_code == 404
         assert (await web.get("/orders/nonsense")).status_code == 404
+        await app.state.board.close()
+        answer = await web.post("/orders")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

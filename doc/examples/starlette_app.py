@@ -6,12 +6,12 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from jobboard import NotFound, aio
+from jobboard import BoardUnavailable, NotFound, aio
 
 
 @asynccontextmanager
 async def lifespan(app):
-    async with aio.open("orders", "memory://starlette") as app.state.board:
+    async with aio.open("orders", "memory://starlette", patience=2) as app.state.board:
         yield
 
 
@@ -28,6 +28,12 @@ async def show_order(request):
     return JSONResponse({"state": job.record.state.lower(), "result": job.record.result})
 
 
+async def unavailable(request, error):
+    return JSONResponse({"state": "try again in a moment"}, status_code=503, headers={"Retry-After": "5"})
+
+
 app = Starlette(
-    lifespan=lifespan, routes=[Route("/orders", place_order, methods=["POST"]), Route("/orders/{id}", show_order)]
+    lifespan=lifespan,
+    routes=[Route("/orders", place_order, methods=["POST"]), Route("/orders/{id}", show_order)],
+    exception_handlers={BoardUnavailable: unavailable},
 )

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from fastapi_orders.tables import URI, Order, engine, new_session
 from fastapi_orders.work import Invoice, invoice
-from jobboard import NotFound, aio
+from jobboard import BoardUnavailable, NotFound, aio
 
-board = aio.fetch("orders", URI)
+board = aio.fetch("orders", URI, patience=2)  # no request waits longer for an answer that got lost
 
 
 @asynccontextmanager
@@ -31,6 +32,11 @@ async def session_of_request() -> AsyncIterator[AsyncSession]:
 app = FastAPI(lifespan=lifespan)
 Session = Annotated[AsyncSession, Depends(session_of_request)]
 Board = Annotated[aio.AsyncJobBoard, Depends(lambda: board)]
+
+
+@app.exception_handler(BoardUnavailable)
+async def unavailable(request: Request, error: BoardUnavailable) -> JSONResponse:
+    return JSONResponse({"detail": "try again in a moment"}, 503, {"Retry-After": "5"})
 
 
 class Wish(BaseModel):
