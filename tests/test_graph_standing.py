@@ -90,7 +90,7 @@ def test_a_run_as_text_has_a_line_for_each_job_in_order_and_nothing_that_jobs_ca
         "4 jobs: 1 trashed, 1 blocked, 1 delayed, 1 complete",
     ]
     assert lines[5].startswith("not over; posted ")
-    assert lines[5].endswith(" UTC; 1 waits for what is in the trash")
+    assert lines[5].endswith(" UTC; 1 job waits for what is in the trash")
     assert len(lines) == 6
     assert "secret" not in str(board.graph(jobs[1]))
 
