@@ -138,7 +138,7 @@ class TestLooking:
         lines = jobboard("ls").splitlines()
         assert lines[0].startswith("uuid\tname\t")
         assert len(lines) == 3
-        assert jobboard("ls", "--state", "trashed") == lines[0] + "\n"
+        assert jobboard("ls", "--state", "trashed") == "no jobs\n"
 
     def test_show_by_uuid_by_its_end_and_by_key(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("invoice", details={"secret": "x"}, key="4711")
@@ -306,8 +306,12 @@ class TestOperating:
         ]  # fmt: skip
         jobboard("pause", "a", "--by", "bob")
         assert as_json(jobboard("stats", "--json"))["paused"] == paused
-        assert jobboard("resume") == told
-        assert jobboard("resume", "a") == "nothing is paused\n"
+        assert jobboard("resume") == f"the board is resumed; {told}"
+        for name in ("b", "a b"):
+            assert jobboard("resume", name) == f"the name {name!r} was not paused; {told}"
+        assert jobboard("resume") == f"the board was not paused; {told}"
+        assert jobboard("resume", "--lane", "api") == f"the lane api was not paused; {told}"
+        assert jobboard("resume", "a") == "the name 'a' is resumed; nothing is paused\n"
 
     @pytest.mark.parametrize(
         ("verb", "expected"),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json
 
-from jobboard import JobBoard, JobState, NotFound, Rate, backend, fetch
+from jobboard import JobBoard, JobState, NotFound, Posting, Rate, backend, fetch
 from jobboard.cli.app import run
+from jobboard.operate.limits import lane_row
 from jobboard.operate.views import export_of, plain
+from jobboard.testing import clock_of, memory_board
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -26,7 +28,7 @@ running = 100
 
 def test_limits_are_set_listed_replaced_and_removed(jobboard: Run, board: JobBoard) -> None:
     board.post("a")
-    assert jobboard("limits") == "name\tlane\trunning\trate\torder\tpaused\tby\tat\treason\n"
+    assert jobboard("limits") == "there are no limits\n"
     jobboard("limits", "set", "--lane", "tenant:*", "--running", "2", "--by", "ada", "--note", "fair")
     jobboard("limits", "set", "--lane", "stripe", "--rate", "30/1m", "--burst", "5")
     jobboard("limits", "set", "--lane", "order:*", "--running", "1", "--order", "strict")
@@ -91,6 +93,15 @@ def test_apply_shows_the_difference_and_changes_what_differs(jobboard: Run, boar
     assert paused is not None
     assert (paused.running, paused.paused, board.limits.get(lane="mine") is None) == (2, True, False)
     assert as_json(jobboard("limits", "apply", str(file), "--yes", "--json"))["changes"] == []
+
+
+def test_lanes_say_for_how_long_with_units() -> None:
+    with memory_board("lanes") as board:
+        board.limits.set(lane="api", running=1)
+        board.post_many([Posting("a", lane="api") for _ in range(3)])
+        clock_of(board).move(68)
+        rows = [lane_row(lane) for lane in board.limits.lanes()]
+        assert [row["oldest"] for row in rows] == ["1m8s"]
 
 
 @pytest.mark.parametrize("name", ["new", "old"])
@@ -191,7 +202,7 @@ def test_a_lane_is_paused_and_resumed(jobboard: Run, board: JobBoard) -> None:
     assert (paused["lane"], paused["by"], paused["reason"]) == ("tenant:1", "ada", "they asked")
     assert (job.state, data["names"], data["board"]) == (JobState.BLOCKED, [], False)
     assert "lane tenant:1 (by ada since " in jobboard("resume", "another")
-    assert jobboard("resume", "--lane", "tenant:1") == "nothing is paused\n"
+    assert jobboard("resume", "--lane", "tenant:1") == "the lane tenant:1 is resumed; nothing is paused\n"
     assert job.state is JobState.UNCLAIMED
     jobboard("pause", "a", "--lane", "tenant:1", status=2)
 

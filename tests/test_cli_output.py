@@ -156,7 +156,15 @@ class TestPipe:
             "waits_for",
         ]
         assert line.split("\t")[1:7] == ["a b", "UNCLAIMED", "NORMAL", "k", "0", "-"]
-        assert jobboard("trashed") == "uuid\tname\tkey\tattempts\ttrashed_on\treason\n"
+
+    @pytest.mark.parametrize(
+        "command",
+        ["ls", "trashed", "trashed --groups", "owners", "entities", "limits", "lanes", "schedule ls", "book ls"],
+    )
+    def test_nothing_is_said_in_one_line(self, jobboard: Run, board: JobBoard, command: str) -> None:
+        told = jobboard(*command.split())
+        assert (told.count("\n"), "\t" in told, len(told) > 5) == (1, False, True)
+        assert as_json(jobboard(*command.split(), "--json")) == []
 
     def test_a_reason_stays_in_its_cell(self, jobboard: Run, board: JobBoard) -> None:
         board.trash(board.post("a"), by="me", reason="one\ttwo\nthree\r\x1b[2J")

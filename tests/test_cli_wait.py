@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers.command_line import as_json
+from helpers.command_line import Run, as_json
 from helpers.graphs import count_requests, end, post_graph
 
-from jobboard import JobBoard, fetch
+from jobboard import Backoff, Conductor, Handlers, JobBoard, RunAgain, RunningJob, fetch
 from jobboard.cli.app import run
 from jobboard.events import EventKind, JobEvent
+from jobboard.operate.views import view_of
 from jobboard.operate.waiting import wait_for_ends
 from jobboard.operate.waiting_families import wait_for_families
 from jobboard.types import IfFailedName
@@ -43,6 +44,26 @@ def test_jobs_that_are_complete_are_status_0(board: JobBoard, wait: Wait) -> Non
     ended.start()
     assert wait("a:0", jobs[1].uuid, jobs[2].uuid[-12:]) == (0, ["COMPLETE"] * 3)
     ended.join()
+
+
+@pytest.mark.parametrize("again", [RunAgain(after=0), OSError("disk"), None])
+def test_a_complete_job_has_no_reason(again: OSError | RunAgain | None, jobboard: Run, board: JobBoard) -> None:
+    handlers, runs = Handlers(), list[int]()
+
+    @handlers.handler("a", backoff=Backoff(first=0.001))
+    def run_twice(job: RunningJob) -> object:
+        runs.append(1)
+        if len(runs) == 1 and isinstance(again, OSError):
+            raise again
+        return again if len(runs) == 1 else None
+
+    job = board.post("a")
+    conductor = Conductor("w", board, handlers)
+    with conductor:
+        assert job.wait(30)
+    assert len(runs) == (1 if again is None else 2)
+    assert as_json(jobboard("wait", job.uuid, "--json"))[0]["reason"] is None
+    assert (view_of(board.get(job.uuid))["reason"] is None) is not isinstance(again, OSError)
 
 
 def test_its_json_has_the_results(board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]) -> None:

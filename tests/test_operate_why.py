@@ -18,14 +18,16 @@ from jobboard import (
     Job,
     JobBoard,
     Rate,
+    RunAgain,
     RunningJob,
     Schedule,
     backend,
     fetch,
 )
 from jobboard.cli.app import run
+from jobboard.events import EventKind
 from jobboard.operate.why import why
-from jobboard.testing import clock_of, eventually, memory_board
+from jobboard.testing import clock_of, eventually, memory_board, run_due
 
 
 @pytest.fixture
@@ -190,6 +192,28 @@ def test_an_earlier_failure(board: JobBoard) -> None:
     board.abandon(job, "worker", error="Traceback:\nValueError: bad\n")
     assert kinds(job) == ["failed_before", "next"]
     assert "(attempt 1 of 2 so far): ValueError: bad" in text(job)
+
+
+@pytest.mark.parametrize("runs", [1, 3, 15])
+def test_a_handler_that_asks_to_run_again_is_told_of(runs: int) -> None:
+    with memory_board("again") as board:
+        handlers = Handlers()
+        handlers.add("poll", lambda job: RunAgain(after=600))
+        job = board.post("poll")
+        for number in range(runs):
+            clock_of(board).move(600 if number else 0)
+            assert run_due(board, handlers) == [job]
+        register(board, "poll")
+        assert kinds(job) == ["delayed", "runs_again"]
+        first, *_, last = [line.at for line in job.history if line.kind is EventKind.ABANDONED] * 2
+        said = text(job).splitlines()[1]
+        assert f", until {last:%Y-%m-%d %H:%M:%S} UTC, did not fail" in said
+        since = f"since {first:%Y-%m-%d %H:%M:%S} UTC"
+        often = {1: "", 3: f"; it has 3 times {since}", 15: f"; it has 7 times or more {since}"}[runs]
+        assert said.endswith(f" asked to run again{often}.")
+        clock_of(board).move(600)
+        register(board, "poll")
+        assert kinds(job) == ["runs_again", "next"]
 
 
 def test_trash_and_restore(board: JobBoard) -> None:

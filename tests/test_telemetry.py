@@ -229,7 +229,7 @@ def test_the_log_says_what_became_of_each_job(board: JobBoard, caplog: pytest.Lo
         ("WARNING", "failed", "RuntimeError: no disk"),
         ("ERROR", "trashed", "RuntimeError: no disk"),
     ]
-    assert any("runs 'failing', 'resize' in 1 slots of the thread executor" in text for _, text in lines)
+    assert any("runs 'failing', 'resize' in 1 slot of the thread executor" in text for _, text in lines)
     assert any(text.endswith(": 1 consumed, 1 failed, 1 trashed") for _, text in lines)
     assert "s3cret" not in caplog.text
 

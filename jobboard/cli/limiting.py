@@ -12,7 +12,7 @@ from jobboard.cli.session import Session, by_and_note, command, confirm, group, 
 from jobboard.cli.values import read_text
 from jobboard.errors import NotFound
 from jobboard.limit import Limit, Rate
-from jobboard.operate.limits import apply_changes, changes_to, lane_view, limit_view
+from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_view, limit_view
 from jobboard.operate.limits_file import limits_as_toml, limits_in, rate_of, terms_of
 
 _COLUMNS = ("name", "lane", "running", "rate", "order", "paused", "by", "at", "reason")
@@ -141,10 +141,11 @@ def limits(session: Session) -> None:
 def lanes(session: Session, lane: str | None, limit: int) -> None:
     """List the lanes that have live jobs, those with the most blocked jobs first; or show one."""
     found = session.board().limits
+    listed = [found.lane(lane)] if lane is not None else found.lanes(limit)
+    rows = [lane_view(each) if session.output.json else lane_row(each) for each in listed]
     if lane is not None:
-        session.output.record(lane_view(found.lane(lane)))
+        session.output.record(rows[0])
         return
-    rows = [lane_view(each) for each in found.lanes(limit)]
     session.output.table(_LANE_COLUMNS, rows, empty="no lane has jobs")
 
 

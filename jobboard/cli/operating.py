@@ -218,8 +218,10 @@ def pause(session: Session, name: str | None, lane: str | None, by: str, note: s
 def resume(session: Session, name: str | None, lane: str | None) -> None:
     """Undo a pause of this name or lane; without either, that of the whole board."""
     board = session.board()
+    was_paused = _is_paused(board, name, lane)
     board.resume(name, lane=lane)
-    _tell_paused(session, board)
+    what = f"the lane {lane}" if lane is not None else "the board" if name is None else f"the name {name!r}"
+    _tell_paused(session, board, f"{what} {'is resumed' if was_paused else 'was not paused'}; ")
 
 
 @command(
@@ -323,10 +325,17 @@ def _report(session: Session, board: JobBoard, job: Job, what: str) -> None:
     session.output.say(f"{job.uuid} {what}")
 
 
-def _tell_paused(session: Session, board: JobBoard) -> None:
+def _is_paused(board: JobBoard, name: str | None, lane: str | None) -> bool:
+    if lane is None:
+        return name in board.paused()
+    limit = board.limits.get(lane=lane)
+    return limit is not None and limit.paused
+
+
+def _tell_paused(session: Session, board: JobBoard, before: str = "") -> None:
     paused = paused_view(board.pauses(), board.limits)
-    texts = paused_texts(paused)
-    session.output.report(paused, f"paused: {', '.join(texts)}" if texts else "nothing is paused")
+    texts = ", ".join(paused_texts(paused))
+    session.output.report(paused, f"{before}paused: {texts}" if texts else f"{before}nothing is paused")
 
 
 COMMANDS = (

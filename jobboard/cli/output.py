@@ -86,24 +86,23 @@ class Output:
     ) -> None:
         """Write rows: all fields as JSON, otherwise these columns.
 
-        In a pipe the first line always names the columns. Without rows a terminal shows ``empty``.
+        In a pipe the first line names the columns. Without rows there is one line, ``empty``.
 
         :param droppable: whether a terminal leaves out columns that are empty, or for which it is too narrow.
         """
         if self.json:
             self.data(rows)
+        elif not rows:
+            self.say(empty)
         elif self.is_terminal:
             wanted = [column for column in columns if not droppable or _has_content(column, rows)]
-            self._draw_table(wanted, rows, empty, droppable)
+            self._draw_table(wanted, rows, droppable)
         else:
             print("\t".join(columns))
             for row in rows:
                 print("\t".join(_in_one_cell(shown(row.get(column))) for column in columns))
 
-    def _draw_table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], empty: str, droppable: bool) -> None:
-        if not rows:
-            self.say(empty)
-            return
+    def _draw_table(self, columns: Sequence[str], rows: Sequence[dict[str, Any]], droppable: bool) -> None:
         from rich.text import Text
 
         from jobboard.cli.colours import style_of

@@ -31,12 +31,13 @@ class Reporter:
         self._began = time.monotonic()
         self._counts: Counter[str] = Counter()
 
-    def conductor_started(self, names: Iterable[str], executor: str, slots: int) -> None:
-        names = sorted(names)
+    def conductor_started(self, names: Iterable[str], executors: Iterable[str], slots: int) -> None:
+        names, used = sorted(names), sorted(executors)
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         shown = ", ".join(repr(name) for name in names[:_MAX_NAMES]) or "nothing"
-        text = "conductor %s runs %s%s in %d slots of the %s executor"
-        logger.info(text, self._who, shown, more, slots, executor)
+        where = f"the {' and '.join(used)} executor{'s' * (len(used) != 1)}"
+        text = "conductor %s runs %s%s in %d slot%s of %s"
+        logger.info(text, self._who, shown, more, slots, "s" * (slots != 1), where)
 
     def conductor_stopped(self) -> None:
         counted = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self._counts.items()))

@@ -113,7 +113,8 @@ class ConductorRun:
             # There may be no more threads: those that have begun must not go on without the others.
             self.stop(drain=False, timeout=_UNDO_TIMEOUT)
             raise
-        self._reporter.conductor_started(self._all_names, self._options.executor, self._options.concurrency)
+        executors = {handler.executor or self._options.executor for handler in self._handlers}
+        self._reporter.conductor_started(self._all_names, executors, self._options.concurrency)
 
     @property
     def stopping(self) -> bool:

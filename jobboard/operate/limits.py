@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobboard.limit import LaneStats, Limit
+from jobboard.operate.durations import duration
 from jobboard.operate.limits_file import rate_text, terms_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def lane_view(lane: LaneStats) -> dict[str, Any]:
         "order": None if limit is None else limit.order,
         "paused": limit is not None and limit.paused,
     }
+
+
+def lane_row(lane: LaneStats) -> dict[str, Any]:
+    """Return the same for people: for how long the oldest waits, as ``1m8s``."""
+    return lane_view(lane) | {"oldest": None if lane.oldest is None else duration(lane.oldest)}
 
 
 def command_for(limit: Limit, running: int) -> str:

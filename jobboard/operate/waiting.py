@@ -88,7 +88,7 @@ def _end_of(job: Job, deadline: float | None, told: EndsTold) -> dict[str, Any]:
 
 
 def end_of(job: Job, state: str) -> dict[str, Any]:
-    """Return how a job stands, as plain data."""
+    """Return how a job stands, as plain data; of a complete one the reason is that of an earlier run, and left out."""
     record = job.record
     return {
         "uuid": job.uuid,
@@ -96,5 +96,5 @@ def end_of(job: Job, state: str) -> dict[str, Any]:
         "key": job.key,
         "state": state,
         "result": record.result,
-        "reason": record.reason,
+        "reason": None if state == JobState.COMPLETE.value else record.reason,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from jobboard.backends.reasons import RUNS_AGAIN
 from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
@@ -22,7 +23,7 @@ from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jobboard.backends.rows import JobRow, Pause
     from jobboard.board import JobBoard
@@ -55,7 +56,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     ``owner_unknown``, ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``,
     ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_offered``,
     ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``,
-    ``behind``, ``failed_before``, ``next``, ``start_by``.
+    ``behind``, ``runs_again``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -97,7 +98,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     if record.state is JobState.UNCLAIMED:
         reasons += known.look(lambda: _why_behind(board, job, able), "which jobs there come before it") or []
     reasons += _why_failed(job)
-    if not known.unknown and all(reason.kind == "failed_before" for reason in reasons):
+    if not known.unknown and all(reason.kind in ("failed_before", "runs_again") for reason in reasons):
         reasons.append(Reason("next", f"Nothing holds it back: it is the next for {with_free_slot(able, now)}."))
     return [*reasons, *(Reason(kind, text) for kind, text in why_in_time(row.ties, row.token))]
 
@@ -169,6 +170,27 @@ def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
 
 
 def _why_failed(job: Job) -> list[Reason]:
+    return [*_why_again(job), *_why_last_failed(job)]
+
+
+def _why_again(job: Job) -> Iterator[Reason]:
+    """Say how often the handler has asked to run again, as far as the history goes back."""
+    history = job.record.history
+    ends = [line for line in history if line.kind is EventKind.ABANDONED]
+    asked = [line.at for line in ends if line.reason == RUNS_AGAIN]
+    if not asked or ends[-1].reason != RUNS_AGAIN:
+        return
+    last, number = _when(asked[-1]), len(asked)
+    is_whole = history[0].kind is EventKind.POSTED
+    often = (
+        ""
+        if number == 1 and is_whole
+        else f"; it has {number} times{' or more' * (not is_whole)} since {_when(asked[0])}"
+    )
+    yield Reason("runs_again", f"Its last run, until {last}, did not fail: its handler asked to run again{often}.")
+
+
+def _why_last_failed(job: Job) -> list[Reason]:
     error = (job.record.last_error or "").strip()
     if not error:
         return []
