@@ -236,7 +236,7 @@ def test_no_restore_is_recommended_that_would_be_refused(board: JobBoard) -> Non
     assert [kinds(job) for job in jobs] == [["trashed", "key_taken"], ["trashed"], ["trashed"]]
     said = text(jobs[0])
     assert f"while job {holder.uuid} (a:k), which is unclaimed, has its key" in said
-    assert f"jobboard restore {jobs[0].uuid}; or in place of that one: jobboard cancel {holder.uuid}, " in said
+    assert f"jobboard cancel {holder.uuid}, bring it back with: jobboard restore {jobs[0].uuid}" in said
     with pytest.raises(AlreadyPosted):
         board.restore(jobs[0])
     board.cancel(holder)

@@ -34,8 +34,10 @@ def lane_view(lane: LaneStats) -> dict[str, Any]:
 
 
 def lane_row(lane: LaneStats) -> dict[str, Any]:
-    """Return the same for people: for how long the oldest waits, as ``1m8s``."""
-    return lane_view(lane) | {"oldest": None if lane.oldest is None else duration(lane.oldest)}
+    """Return the same for people: for how long the oldest waits as ``1m8s``, and of the limit what holds."""
+    view = lane_view(lane) | {"oldest": None if lane.oldest is None else duration(lane.oldest)}
+    del view["limit"]
+    return view
 
 
 def command_for(limit: Limit, running: int) -> str:

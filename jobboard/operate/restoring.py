@@ -23,7 +23,6 @@ def holder_of_key(board: JobBoard, name: str, key: str | None) -> JobRow | None:
 
 def how_taken(uuid: str, holder: JobRow) -> str:
     """Say that a live job has the key of one in the trash, and what to do about it."""
-    return (
-        f"It can't be restored while {named(holder)}, which is {holder.state.value.lower()}, has its key. Once that "
-        f"one has ended: jobboard restore {uuid}; or in place of that one: jobboard cancel {holder.uuid}, then the same"
-    )
+    taken = f"It can't be restored while {named(holder)}, which is {holder.state.value.lower()}, has its key."
+    free = f"Once that one has ended, or was taken off with jobboard cancel {holder.uuid}"
+    return f"{taken} {free}, bring it back with: jobboard restore {uuid}"
