@@ -34,7 +34,8 @@ def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     """Yield why a job waits for others, or for a signal: a kind, and a sentence; nothing if it does not.
 
     Kinds: ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``. Three requests, and one for each 100
-    parents that have ended well, 103 at most; and those that look for what its parents wait for, and for a cycle.
+    parents that have ended well, 103 at most; one for each parent that is named, in the trash, and has a key; and those
+    that look for what its parents wait for, and for a cycle.
     """
     if row.ties is None:
         return
