@@ -126,6 +126,19 @@ def test_a_report_that_does_not_get_through_stops_no_end(fault: Any) -> None:
     assert ends.ended == ["consumed"] * 3
 
 
+def test_reports_are_sent_with_the_ends_once_the_store_is_back() -> None:
+    with lossy_board() as (board, backend):
+        ends = Ends(board, 3)
+        for execution in ends.executions:
+            execution.report(REPORT)
+        # After each of the first two, it is read whether the store answers at all.
+        for primitive, times in (("extend", 1), ("consume", 1), ("read", 2)):
+            backend.lose(primitive, "refused", times)
+        ends.send()
+        shown = [board.get(each.job.uuid).record.progress for each in ends.executions]
+    assert (ends.ended, shown) == (["consumed"] * 3, [REPORT] * 3)
+
+
 def test_a_claim_that_is_lost_costs_the_reports_of_no_others() -> None:
     with lossy_board() as (board, _):
         ends = Ends(board, 3)

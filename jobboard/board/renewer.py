@@ -24,8 +24,8 @@ _MAX_INTERVAL = 10.0
 _EVENT_DELAY, _REPORT_DELAY = 0.02, 0.5
 #: Seconds that a renewal by itself gets at least.
 _MIN_TIME = 0.1
-#: Seconds that the last reports of claims wait for a renewal that is under way.
-_MAX_REPORT_WAIT = 0.2
+#: Seconds that the last reports of claims wait for a renewal that is under way, and that they take at most: ends wait.
+_MAX_REPORT_WAIT, _MAX_REPORT_TIME = 0.2, 2.0
 
 #: Events that may mean that a claim is lost or its cancel asked for; a claim that goes on causes none of them.
 _WATCHED_EVENTS = (EventKind.CANCEL_ASKED, EventKind.RELEASED, EventKind.TRASHED, EventKind.EXPIRED)
@@ -189,7 +189,7 @@ class LeaseRenewer(Generic[Held]):
             # Of two requests at once, that with the older report could be the later one.
             self._changed.wait_for(lambda: self._renewing.isdisjoint(claims), _MAX_REPORT_WAIT)
         try:
-            with lock_wait(0.0):
+            with lock_wait(0.0), time_limit(_MAX_REPORT_TIME):
                 self._send([claim for claim in claims if claim.progress is not None])
         except Exception as error:
             self._log.debug("%s can't send the last reports of %d claims: %s", self._title, len(claims), error)
