@@ -21,12 +21,15 @@ from jobboard import (
     LogBook,
     Posting,
     Schedule,
+    fetch,
 )
+from jobboard.cli.app import run as jobboard
 from jobboard.testing import eventually
 
 LONG = 600.0
 LARGE = {"large": "x" * 20_000}
 ROOM = 6_000_000
+HOURLY = Schedule("hourly", Every(hours=1), "resize")
 
 server = a_server(RedisServer)
 cluster = a_server(RedisCluster)
@@ -136,27 +139,84 @@ FREEING: dict[str, Callable[[JobBoard], object]] = {
     "pause and resume": lambda board: (board.pause("resize"), board.resume("resize")),
     "tidy": lambda board: board._backend.maintenance.tidy(100),
     "audit": lambda board: board.audit(repair=True),
-    "stop schedules": lambda board: (board.schedules.pause("hourly"), board.schedules.remove("hourly")),
+    "stop schedules": lambda board: (
+        board.schedules.add(HOURLY, if_exists="keep"),
+        board.schedules.pause("hourly"),
+        board.schedules.remove("hourly"),
+    ),
     "wait": lambda board: list(board.wait(0.1, {"nothing"})),
 }
 
 
 @pytest.fixture(scope="module")
-def full() -> Iterator[JobBoard]:
-    """A board on a server that is far beyond its memory."""
-    with RedisServer() as server, RedisHarness(server.uri) as harness, server.client() as client:
-        board = harness.board()
+def crowded() -> Iterator[RedisServer]:
+    """A server that is far beyond its memory once it has a board."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def full(crowded: RedisServer) -> Iterator[JobBoard]:
+    with fetch("full", crowded.uri) as board, crowded.client() as client:
         board.post_many([Posting("resize", details=LARGE) for _ in range(60)])
         board.post("report", key="k")
-        board.schedules.add(Schedule("hourly", Every(hours=1), "resize"))
+        board.schedules.add(HOURLY)
         client.config_set("maxmemory", "1mb")
         yield board
 
 
+@pytest.fixture(scope="module")
+def newcomer(crowded: RedisServer, full: JobBoard) -> Iterator[JobBoard]:
+    """Another client of that board, which connects while the memory is full, to a server that forgot the scripts."""
+    with crowded.client() as client:
+        client.script_flush()
+    with fetch(full.name, crowded.uri) as board:
+        yield board
+
+
+@pytest.mark.parametrize("who", ["full", "newcomer"])
 @pytest.mark.parametrize("what", FREEING)
-def test_what_frees_memory_works_while_it_is_full(full: JobBoard, what: str) -> None:
-    FREEING[what](full)
-    assert full.audit() == []
+def test_what_frees_memory_works_while_it_is_full(request: pytest.FixtureRequest, who: str, what: str) -> None:
+    board = request.getfixturevalue(who)
+    FREEING[what](board)
+    assert board.audit() == []
+
+
+#: What an operator types while the memory is full, each in a new client.
+TYPED = [
+    "stats", "ls", "why report:k", "entities", "trashed", "lanes", "check", "schedule ls", "limits",
+    "trash --job-name a", "restore --job-name a", "trash --job-name b", "purge --job-name b", "run-now --job-name late",
+    "pause", "resume", "cancel --job-name c",
+]  # fmt: skip
+
+
+def test_each_command_but_post_works_at_once_in_a_new_client(capsys: pytest.CaptureFixture[str]) -> None:
+    with RedisServer() as server, fetch("typed", server.uri) as board, server.client() as client:
+        for name in "abc":
+            board.post_many([Posting(name, details=LARGE) for _ in range(3)])
+        board.post("report", key="k")
+        board.post("late", delay=LONG)
+        client.config_set("maxmemory", "1mb")
+        said = {}
+        for line in [*TYPED, "post resize"]:
+            bulk = ["--yes"] if "--job-name" in line else []
+            code = jobboard(["--board", server.uri, "--name", "typed", *line.split(), *bulk])
+            said[line] = (code, capsys.readouterr().err)
+        refused = said.pop("post resize")
+        assert {line: told for line, told in said.items() if told[0]} == {}
+        assert (refused[0] > 0, "out of memory" in refused[1]) == (True, True)
+        numbers = {name: (one.unclaimed, one.trashed) for name, one in board.stats().names.items()}
+        assert numbers == {"a": (3, 0), "report": (1, 0), "late": (1, 0)}
+
+
+def test_a_conductor_that_starts_while_memory_is_full_drains_the_board() -> None:
+    with RedisServer() as server, fetch("drained", server.uri) as board, server.client() as client:
+        board.post_many([Posting("resize", details=LARGE) for _ in range(60)])
+        client.config_set("maxmemory", "1mb")
+        with fetch("drained", server.uri) as new:
+            assert drain(new) == 60
+        client.config_set("maxmemory", "0")
+        assert (board.job_count, board.audit()) == (0, [])
 
 
 def test_what_became_due_is_seen_while_memory_is_full(board: JobBoard, memory: Memory, server: RedisServer) -> None:
@@ -170,7 +230,7 @@ def test_what_became_due_is_seen_while_memory_is_full(board: JobBoard, memory: M
 
 def test_what_is_refused_while_memory_is_full_has_changed_nothing(full: JobBoard) -> None:
     count = full.job_count
-    full.schedules.add(Schedule("hourly", Every(hours=1), "resize"), if_exists="keep")
+    full.schedules.add(HOURLY, if_exists="keep")
     for refused in (
         lambda: full.post("resize"),
         lambda: full.post("report", key="k", if_exists="replace"),

@@ -51,6 +51,13 @@ def upgrade(client: RedisClient, board: str) -> Migration:
 
 
 def _stored(client: RedisClient, wanted: bytes = STORED_LAYOUT) -> bytes | None:
-    """Return the number that a board has; a new one has none, and gets ours."""
-    stored: bytes | None = client.send([("SET", layout_key(client.key), wanted, "NX", "GET")])[0]
-    return stored
+    """Return the number that a board has; a new one has none, and gets ours.
+
+    A server whose memory is full refuses every SET, also one that would change nothing.
+    """
+    key = layout_key(client.key)
+    [[stored]] = client.send([("MGET", key)])
+    if stored is None:
+        [stored] = client.send([("SET", key, wanted, "NX", "GET")])
+    found: bytes | None = stored
+    return found
