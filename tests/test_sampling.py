@@ -257,7 +257,7 @@ def test_a_store_that_takes_no_logbook_can_be_looked_at(
     monkeypatch.setattr(client_of(board).backend.books, "save", refuse)
     sampler.look()
     assert known(sampler)["verdict"] == "WELL"
-    assert not sampler.is_holder
+    assert (sampler.is_holder, sampler.looked_itself) == (False, True)
 
 
 def test_an_absent_store_is_a_verdict(board: JobBoard, sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:

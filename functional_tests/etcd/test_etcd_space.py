@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from servers.etcd_servers import EtcdServer
 
-from jobboard import JobBoard, fetch
+from jobboard import BoardUnavailable, JobBoard, JobState, fetch
 from jobboard.backends.etcd import space
 from jobboard.operate.doctor import examine
 from jobboard.operate.overview import overview
-from jobboard.operate.verdict import findings
+from jobboard.operate.verdict import Verdict, findings
 
 _QUOTA = 16 * 1024**2
 
@@ -44,3 +44,16 @@ def test_who_looks_is_told_before_the_space_is_full(
     for text in (fault.text, finding.text):
         assert "etcdctl compact" in text
         assert "etcdctl defrag" in text
+
+
+def test_a_board_without_any_space_is_looked_at_by_a_new_client_and_says_so() -> None:
+    with EtcdServer("--quota-backend-bytes", str(_QUOTA)) as server, fetch("full", server.uri) as board:
+        with pytest.raises(BoardUnavailable, match="its space is used up"):
+            for _ in range(60):
+                board.post("resize", {"data": "x" * 500_000})
+        posted = board.stats().unclaimed
+        with fetch("full", server.uri) as new:
+            [finding] = [finding for finding in findings(overview(new)) if finding.kind == "short"]
+            assert (finding.verdict, "etcdctl alarm disarm" in finding.text) == (Verdict.BAD, True)
+            states = [job.state for job in new.iterjobs()]
+            assert (states, new.audit()) == ([JobState.UNCLAIMED] * posted, [])

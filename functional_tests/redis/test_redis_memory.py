@@ -24,6 +24,10 @@ from jobboard import (
     fetch,
 )
 from jobboard.cli.app import run as jobboard
+from jobboard.operate.doctor import examine
+from jobboard.operate.overview import overview
+from jobboard.operate.sampling import Sampler
+from jobboard.operate.verdict import findings
 from jobboard.testing import eventually
 
 LONG = 600.0
@@ -207,6 +211,41 @@ def test_each_command_but_post_works_at_once_in_a_new_client(capsys: pytest.Capt
         assert (refused[0] > 0, "out of memory" in refused[1]) == (True, True)
         numbers = {name: (one.unclaimed, one.trashed) for name, one in board.stats().names.items()}
         assert numbers == {"a": (3, 0), "report": (1, 0), "late": (1, 0)}
+
+
+def used_by(client: Any) -> int:
+    """Return the memory in use, as this client's maxmemory counts it."""
+    facts = client.info("memory")
+    return int(facts["used_memory"]) - int(facts["mem_not_counted_for_evict"])
+
+
+def test_who_looks_is_told_how_full_the_memory_is() -> None:
+    with RedisServer() as server, fetch("filled", server.uri) as board, server.client() as client:
+
+        def told() -> list[tuple[str, bool]]:
+            diagnoses = [each for each in examine(fetch("filled", server.uri)) if "maxmemory" in each.text]
+            found = [finding for finding in findings(overview(board)) if finding.kind == "short"]
+            assert [each.well for each in diagnoses] == [False] * len(found)
+            return [(finding.verdict.name, "takes no posts" in finding.text) for finding in found]
+
+        board.post_many([Posting("resize", details=LARGE) for _ in range(100)])
+        assert told() == []
+        for share, expected in ((2.0, []), (1.15, [("ATTENTION", True)]), (0.9, [("BAD", True)])):
+            client.config_set("maxmemory", int(share * used_by(client)))
+            assert told() == expected, share
+        client.config_set("maxmemory-policy", "volatile-lru")
+        assert [each for each in findings(overview(board)) if each.kind == "short"] == []
+
+
+def test_a_console_says_that_it_looks_itself_while_nobody_can_save_what_he_saw() -> None:
+    with RedisServer() as server, fetch("looked at", server.uri) as board, server.client() as client:
+        board.post("resize")
+        client.config_set("maxmemory", "1mb")
+        sampler = Sampler(board)
+        sampler.look()
+        assert (sampler.is_holder, sampler.looked_itself) == (False, True)
+        assert "short" in [finding["kind"] for finding in sampler.status()["findings"]]
+        sampler.stop()
 
 
 def test_a_conductor_that_starts_while_memory_is_full_drains_the_board() -> None:

@@ -78,10 +78,10 @@ def test_of_a_cluster_the_node_of_the_board_is_asked() -> None:
         assert kept(cluster.uri)[0] is True
 
 
-def test_a_look_costs_seven_requests_and_one_more_without_the_right() -> None:
+def test_a_look_costs_eight_requests_and_one_more_without_the_right() -> None:
     with RedisServer({"save": "3600 1"}) as server, server.client() as client:
         client.execute_command("ACL", "SETUSER", "some", "reset", "on", ">x", "~*", "&*", "+@all", "-config")
-        assert [_requests(client, uri) for uri in (server.uri, server.uri_of("some", "x"))] == [7, 8]
+        assert [_requests(client, uri) for uri in (server.uri, server.uri_of("some", "x"))] == [8, 9]
 
 
 def _requests(client: redis.Redis, uri: str) -> int:

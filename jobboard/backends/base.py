@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from jobboard.backends.address import Address
 from jobboard.backends.edge_store import EdgeStore, NoEdges
-from jobboard.backends.findings import Migration, Persistence, Shard
+from jobboard.backends.findings import Migration, Persistence, Shard, Shortage
 from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.limit_store import LimitStore, NoLimits
 from jobboard.backends.roles import BookStore, EntityStore, JobStore, Maintenance, ScheduleStore
@@ -249,8 +249,8 @@ class Backend(abc.ABC):
         """Return what is wrong with the store beside its records, in sentences that say what to do; cheap."""
         return []
 
-    def shortages(self) -> list[str]:
-        """Return what will soon keep the store from taking changes, in sentences that say what to do.
+    def shortages(self) -> list[Shortage]:
+        """Return what will soon keep the store from taking changes, or does so; cheap.
 
         [] without a request where nothing can.
         """

@@ -35,6 +35,18 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortage:
+    """What will soon keep a store from taking changes, or does so already.
+
+    :ivar text: what is short and what to do; a sentence without its end.
+    :ivar is_full: whether the store refuses changes now.
+    """
+
+    text: str
+    is_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Persistence:
     """Whether a store keeps what it has acknowledged.
 

@@ -96,7 +96,8 @@ def _reading(board: JobBoard) -> Iterator[Diagnosis]:
     backend = client_of(board).backend
     server = client_of(board).call(backend.maintenance.server_version)
     yield Diagnosis("store", True, f"{board.store}: {server} answers")
-    for fault in (*client_of(board).call(backend.faults), *client_of(board).call(backend.shortages)):
+    short = [shortage.text for shortage in client_of(board).call(backend.shortages)]
+    for fault in (*client_of(board).call(backend.faults), *short):
         yield Diagnosis("store", False, fault)
     before = time.monotonic()
     stats = board.stats()

@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from jobboard.backends.base import PAUSE_ID
-from jobboard.backends.findings import Holder, Persistence
+from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.backends.lane_rows import LaneRow
 from jobboard.backends.rows import JobRow, Pause, ScheduleRow
 from jobboard.board import JobBoard, client_of
@@ -105,7 +105,7 @@ class Overview:
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
     :ivar gone: conductors that went away and did not stop in good order, the one that was seen last first.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
-    :ivar shortages: what will soon keep the store from taking changes, each with what to do.
+    :ivar shortages: what will soon keep the store from taking changes, or does so.
     :ivar persistence: whether the store is set up to keep what it has acknowledged; None for one that never does.
     """
 
@@ -121,7 +121,7 @@ class Overview:
     idle_lanes: tuple[IdleLane, ...] = ()
     held_lanes: tuple[HeldLane, ...] = ()
     failed_parents: tuple[FailedParent, ...] = ()
-    shortages: tuple[str, ...] = ()
+    shortages: tuple[Shortage, ...] = ()
     persistence: Persistence | None = None
     gone: tuple[GoneConductor, ...] = ()
 
@@ -129,7 +129,7 @@ class Overview:
 def overview(board: JobBoard) -> Overview:
     """Look at a board.
 
-    Costs 6 requests, on Redis, etcd and SQLite one more, on PostgreSQL and MariaDB two more, and on Redis another one
+    Costs 6 requests, on etcd and SQLite one more, on Redis, PostgreSQL and MariaDB two more, and on Redis another one
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one more for more than 500 schedules, one if a conductor went away while jobs are claimed, and if jobs are
     blocked one, and one for each lane of which none runs (5 at most) and each strict lane with a retry (5 at most), and

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobboard.backends.findings import Holder, Persistence
+from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
@@ -85,7 +85,7 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
         *_of_filled_slots(overview, known),
     ]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
-    found += [Finding(Verdict.ATTENTION, "short", None, f"{_begun(text)}.") for text in overview.shortages]
+    found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)
     return sorted(found, key=lambda finding: -finding.verdict)
 
@@ -311,6 +311,12 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
             f"{first.holder} holds back {first.held}{since}{others}; the tables grow until it ends. End it: {first.end}"
         )
         yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
+
+
+def of_shortages(shortages: Sequence[Shortage]) -> Iterator[Finding]:
+    """Yield a finding for each thing that the store runs short of; bad once it refuses changes."""
+    for one in shortages:
+        yield Finding(Verdict.BAD if one.is_full else Verdict.ATTENTION, "short", None, f"{_begun(one.text)}.")
 
 
 def of_persistence(persistence: Persistence | None) -> Iterator[Finding]:

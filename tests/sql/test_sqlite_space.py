@@ -1,10 +1,11 @@
-"""A reader that never ends is named before its log fills the disk, and the log is cut once it has ended."""
+"""What may fill the disk is named: a reader that never ends, whose log is cut once it has ended, and anything else."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,3 +44,17 @@ def test_a_reader_that_never_ends_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         _live(board, 10_000)
         assert log.stat().st_size <= space.LOG_SIZE
         assert told() == []
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "is_told"),
+    [(40, 1000, True), (60, 1000, False), (900, 100_000, True), (1100, 100_000, False), (0, 10, True)],
+)
+def test_a_disk_that_is_nearly_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, total: int, is_told: bool
+) -> None:
+    disk = SimpleNamespace(free=free * 1024**2, total=total * 1024**2)
+    monkeypatch.setattr(space.shutil, "disk_usage", lambda path: disk)
+    with fetch("a", f"sqlite:///{tmp_path}/jobs.db") as board:
+        told = [finding for finding in findings(overview(board)) if finding.kind == "short"]
+        assert len(told) == is_told

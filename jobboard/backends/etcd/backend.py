@@ -40,7 +40,7 @@ from jobboard.backends.etcd.step_audit import StepAudit
 from jobboard.backends.etcd.steps import Steps
 from jobboard.backends.etcd.subscriptions import Subscriptions
 from jobboard.backends.etcd.worker import STOP_TIMEOUT, Worker
-from jobboard.backends.findings import Migration
+from jobboard.backends.findings import Migration, Shortage
 from jobboard.backends.kv.jobs import JobChanges
 from jobboard.backends.layout import STORED_LAYOUT
 from jobboard.backends.roles import join_jobs
@@ -137,7 +137,7 @@ class EtcdBackend(Backend):
     def _count_running(self) -> int:
         return sum(entity.expires_in > 0 for entity in self.entities.all())
 
-    def shortages(self) -> list[str]:
+    def shortages(self) -> list[Shortage]:
         return self.connection.shortages()
 
     def _asked(self, ask: Callable[[], T], timeout: float) -> T:

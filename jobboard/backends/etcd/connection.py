@@ -27,6 +27,7 @@ from jobboard.backends.etcd.txn import (
     scan,
     scan_prefix,
 )
+from jobboard.backends.findings import Shortage
 from jobboard.backends.layout import STORED_LAYOUT, check_layout, check_stopped, must_upgrade
 from jobboard.backends.timelimit import is_time_over
 from jobboard.backends.warn_once import warn_once
@@ -128,7 +129,7 @@ class Connection:
         found = re.search(r'"etcdserver": ?"([\d.]+)', self.http.request_time())
         return found[1] if found else ""
 
-    def shortages(self) -> list[str]:
+    def shortages(self) -> list[Shortage]:
         """Return whether the space of the endpoint that answers is nearly full; [] if this user may not ask."""
         try:
             status = self.http.call("/maintenance/status", {}, changes=False)
@@ -138,7 +139,7 @@ class Connection:
 
     def warn_of_shortages(self) -> None:
         for shortage in self.shortages():
-            warn_once(logger, shortage)
+            warn_once(logger, shortage.text)
 
     def board_exists(self) -> bool:
         """Whether anything but the layout is stored of this board."""

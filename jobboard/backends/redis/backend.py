@@ -9,7 +9,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.findings import Migration, Persistence
+from jobboard.backends.findings import Migration, Persistence, Shortage
 from jobboard.backends.options import truth
 from jobboard.backends.redis import layout, program_client
 from jobboard.backends.redis.addresses import cluster_at, sentinel_at, standalone_at
@@ -24,6 +24,7 @@ from jobboard.backends.redis.events import Subscriptions
 from jobboard.backends.redis.jobs import Jobs
 from jobboard.backends.redis.limits import Limits
 from jobboard.backends.redis.maintenance import Maintenance
+from jobboard.backends.redis.memory import shortages_of
 from jobboard.backends.redis.options import OPTIONS, Durability, database
 from jobboard.backends.redis.pool import ConnectionPool
 from jobboard.backends.redis.schedules import Schedules
@@ -169,6 +170,9 @@ class RedisBackend(Backend):
 
     def persistence(self) -> Persistence:
         return self._checks.persistence()
+
+    def shortages(self) -> list[Shortage]:
+        return shortages_of(self._checks.facts("memory"), str(self._pool.topology))
 
     # -- waiting and events ----------------------------------------------------------------------------------------
 

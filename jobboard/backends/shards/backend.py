@@ -12,7 +12,7 @@ from typing import Any
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities, Waiter
-from jobboard.backends.findings import Migration, Persistence, Shard
+from jobboard.backends.findings import Migration, Persistence, Shard, Shortage
 from jobboard.backends.lane_rows import NameShare
 from jobboard.backends.loading import backend_at
 from jobboard.backends.roles import join_jobs
@@ -256,10 +256,12 @@ class ShardsBackend(Backend):
             continue
 
     def faults(self) -> list[str]:
-        return self._told(lambda shard: shard.faults())
+        told = self.fleet.everywhere(lambda shard: shard.faults())
+        return [f"shard {number}: {fault}" for number, faults in told.items() for fault in faults]
 
-    def shortages(self) -> list[str]:
-        return self._told(lambda shard: shard.shortages())
+    def shortages(self) -> list[Shortage]:
+        told = self.fleet.everywhere(lambda shard: shard.shortages())
+        return [replace(one, text=f"shard {number}: {one.text}") for number, found in told.items() for one in found]
 
     def persistence(self) -> Persistence:
         """Return the least of what the shards say; each may differ, since each has its own settings."""
@@ -287,10 +289,6 @@ class ShardsBackend(Backend):
         :param tell: is told what is being done.
         """
         return Reshaping(self.board, self.fleet, tell)
-
-    def _told(self, ask: Callable[[Backend], list[str]]) -> list[str]:
-        parts = self.fleet.everywhere(ask)
-        return [f"shard {number}: {sentence}" for number, sentences in parts.items() for sentence in sentences]
 
     def within(self, connection: Any) -> Backend:
         """Refuse it: nobody could tell when such a transaction ends, and whether its shard is there still.

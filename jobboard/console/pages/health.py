@@ -43,6 +43,7 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
     client, board = client_of(view.board), view.board
     server = answers_of(view).get("server", lambda: client.call(client.backend.maintenance.server_version), 60.0)
     persistence = answers_of(view).get("persistence", lambda: client.call(client.backend.persistence), 10.0)
+    shortages = answers_of(view).get("shortages", lambda: client.call(client.backend.shortages), 10.0)
     sampler = sampler_of(view)
     sampler.start()
     return view.render(
@@ -50,6 +51,7 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
         board=board,
         server=server,
         persistence=persistence,
+        shortages=shortages,
         capabilities=asdict(board.capabilities),
         limits={"retention": client.retention, "expiry": client.expiry, "patience": client.patience},
         largest=client.largest_details,

@@ -66,6 +66,9 @@ class Sampler:
         #: Until when the counts have been taken; None while nobody listens.
         self._heard_until: float | None = None
         self._status: dict[str, Any] | None = None
+        #: Whether the newest status is of its own look, as the holder's is, and any one's while the store takes no
+        #: changes and so nobody can hold the lease.
+        self.looked_itself = False
         #: How often it has looked, also in vain.
         self.looks = 0
         #: The minute that is not over yet; only a holder has one.
@@ -153,7 +156,8 @@ class Sampler:
             self._open()
             if not self._lease.is_held:
                 self._lease.look()
-            if not (self._lease.is_held or self._lease.is_free) or not self._look_for_all():
+            self.looked_itself = (self._lease.is_held or self._lease.is_free) and self._look_for_all()
+            if not self.looked_itself:
                 self._look_at_others()
         except JobBoardError as error:
             logger.debug("the sampler of board %r goes on: %s", self._board.name, error)

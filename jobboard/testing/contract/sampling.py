@@ -16,6 +16,7 @@ class SamplingCases(Case):
         first.look()
         second.look()
         assert (first.is_holder, second.is_holder) == (True, False)
+        assert (first.looked_itself, second.looked_itself) == (True, False)
         assert second.newest == first.newest
         assert second.newest is not None
         assert second.newest["totals"]["unclaimed"] == 1

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from jobboard.backends.address import Address
 from jobboard.backends.base import Capabilities, Waiter
-from jobboard.backends.findings import Migration, Persistence
+from jobboard.backends.findings import Migration, Persistence, Shortage
 from jobboard.backends.sql import schema
 from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
@@ -121,7 +121,7 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
     def boards(self, timeout: float) -> list[str]:
         return board_names(self._path, timeout)
 
-    def shortages(self) -> list[str]:
+    def shortages(self) -> list[Shortage]:
         return shortages_of(self._path)
 
     def persistence(self) -> Persistence:

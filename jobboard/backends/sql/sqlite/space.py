@@ -1,8 +1,12 @@
-"""How long SQLite's write-ahead log is: it only grows while another connection reads an old state of the file."""
+"""Whether SQLite has room: how long its write-ahead log is, which only grows while somebody reads, and its disk."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+
+from jobboard.backends.findings import Shortage
 
 #: After so many pages what the log has is written into the file, and it begins anew, unless somebody reads what was.
 CHECKPOINT_PAGES, PAGE_SIZE = 4000, 2048
@@ -10,17 +14,33 @@ CHECKPOINT_PAGES, PAGE_SIZE = 4000, 2048
 LOG_SIZE = 2 * CHECKPOINT_PAGES * PAGE_SIZE
 #: How many bytes it may have before anybody is told.
 _ENOUGH = 128 * 1024**2
+#: A disk is nearly full with less than this part of it and less than this many bytes left.
+_LEAST_PART, _LEAST_BYTES = 0.05, 1024**3
 _MIB = 1024**2
 
 
-def shortages_of(path: Path) -> list[str]:
-    """Return what is to be said of the log of a file, if it has grown far beyond what it needs."""
+def shortages_of(path: Path) -> list[Shortage]:
+    """Return what is to be said of the log of a file, if it has grown far beyond what it needs, and of its disk."""
+    return [*_of_log(path), *_of_disk(path)]
+
+
+def _of_log(path: Path) -> Iterator[Shortage]:
     log = Path(f"{path}-wal")
     try:
         size = log.stat().st_size
     except OSError:
-        return []
-    if size < _ENOUGH:
-        return []
-    grown = f"{log} has grown to {size // _MIB} MiB and goes on, since a program has been reading {path.name} for long"
-    return [f"{grown} (a backup, an open query): end that reading; 'fuser {path}' names all that have the file open"]
+        return
+    if size >= _ENOUGH:
+        cure = f"end that reading; 'fuser {path}' names all that have the file open"
+        grown = f"{log} has grown to {size // _MIB} MiB and goes on, since a program has been reading {path.name}"
+        yield Shortage(f"{grown} for long (a backup, an open query): {cure}")
+
+
+def _of_disk(path: Path) -> Iterator[Shortage]:
+    try:
+        disk = shutil.disk_usage(path)
+    except OSError:
+        return
+    if disk.free < min(_LEAST_PART * disk.total, _LEAST_BYTES):
+        left = f"the disk of {path} has {disk.free // _MIB} of its {disk.total // _MIB} MiB left"
+        yield Shortage(f"{left}, and once it has none no program can open the board: make room on it")
