@@ -114,7 +114,7 @@ def test_who_went_away_and_who_has_all_slots_lead_to_their_pages(
     board.post("mail")
     eventually(lambda: not all(entity.alive for entity in board.entities()))
     page = console.get("/b/shop/")
-    assert "It holds 2 jobs; give them back with: jobboard release --owner dead" in text_of(page)
+    assert "If it is dead, give them back now with: jobboard release --owner dead" in text_of(page)
     assert "Jobs named 'hog' have all 2 slots of 1 conductor, while 1 job named 'mail' waits" in text_of(page)
     for where in ("conductors?q=dead", "names?q=hog"):
         assert any(link.endswith(f"/b/shop/{where}") for link in links_of(page)), where

@@ -13,7 +13,7 @@ from jobboard import Conductor, Entity, Handlers, JobBoard, Posting, backend
 from jobboard.operate.overview import overview
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, memory_board
 
 #: Everything is too late at once.
 NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
@@ -48,7 +48,9 @@ def test_a_conductor_that_went_away_with_jobs_is_named_until_it_holds_none(board
     gone(board, "idle@host:8", "a")
     assert found(board) == [("ATTENTION", "conductor_gone", "dead@host:7")]
     text = status(board)["findings"][0]["text"]
-    assert text.startswith("dead@host:7 was last heard of 0s ago, and did not stop in good order. It holds 2 jobs; ")
+    assert text.startswith(
+        "dead@host:7 was last heard of 0s ago, and did not stop in good order. It holds 2 jobs; their "
+    )
     assert text.endswith(" with: jobboard release --owner dead@host:7")
     for job in jobs:
         board.release(job)
@@ -168,3 +170,56 @@ def test_who_holds_what_costs_one_request_if_a_conductor_went_away(
     board.claim_next("dead 0", limit=150, expiry=600)
     assert cost() == 9
     assert [one.held for one in overview(board).gone] == [0, 0, 100]
+
+
+def silent(board: JobBoard, name: str, *names: str, kind: str = "conductor", then: float = 0) -> None:
+    """Register a participant that tells of itself every ten seconds, and let some pass."""
+    board.register_entity(Entity(kind, name, {"names": list(names), "uptime": 60}, ttl=40))
+    clock_of(board).move(then)
+
+
+def test_those_that_fell_silent_together_are_waited_for() -> None:
+    with memory_board() as board:
+        silent(board, "w2", "a", then=3)
+        silent(board, "clock", kind="scheduler", then=2)
+        silent(board, "w1", "a", then=3)
+        silent(board, "w0", "a", then=55)
+        assert found(board) == [], "there is nothing to do"
+        board.post_many([Posting("a")] * 4)
+        board.claim_next("w1", limit=2, expiry=90)
+        clock_of(board).move(1)
+        kinds = {kind for _, kind, _ in found(board)}
+        assert kinds == {"silent", "no_conductor"}, "nothing of w1 alone, which holds two"
+        text = next(each["text"] for each in status(board)["findings"] if each["kind"] == "silent")
+        assert text.startswith("clock, w0, w1 and 1 more were last heard of at about the same moment, 56s ago: ")
+        assert "They hold 2 jobs; their claims end within 1m" in text
+        assert "release --owner" not in text
+        clock_of(board).move(570)
+        assert "silent" not in {kind for _, kind, _ in found(board)}, "it is too long ago"
+
+
+def test_those_that_fell_silent_one_after_the_other_are_not_taken_together() -> None:
+    with memory_board() as board:
+        for number, then in enumerate((20, 20, 55)):
+            silent(board, f"w{number}", "a", then=then)
+        board.post("a")
+        board.claim_next("w2", expiry=600)
+        assert [(kind, about) for _, kind, about in found(board)] == [("conductor_gone", "w2")]
+
+
+@pytest.mark.parametrize("lane", [None, "tenant:7"])
+def test_a_conductor_that_was_heard_of_within_the_minute_is_waited_for(lane: str | None) -> None:
+    with memory_board() as board:
+        if lane is not None:
+            board.limits.set(lane=lane, running=1)
+        board.post_many([Posting("a", lane=lane)] * 3)
+        clock_of(board).move(300)
+        assert {verdict for verdict, *_ in found(board)} == {"BAD"}
+        silent(board, "other", "b", then=30)
+        assert {verdict for verdict, *_ in found(board)} == {"BAD"}
+        silent(board, "w", "a", "c", then=50)
+        told = status(board)["findings"]
+        assert {each["verdict"] for each in told} == {"ATTENTION"}
+        assert any("last heard of 50s ago: wait" in each["text"] for each in told)
+        clock_of(board).move(20)
+        assert "BAD" in {verdict for verdict, *_ in found(board)}

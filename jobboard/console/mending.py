@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 PAGES = {
     **dict.fromkeys(("no_conductor", "one_name", "waits_long", "name_paused", "board_paused"), "names"),
     **dict.fromkeys(("lane_paused", "lane_idle", "lane_held"), "lanes"),
-    **dict.fromkeys(("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "no_scheduler"), "conductors"),
+    **dict.fromkeys(
+        ("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "silent", "no_scheduler"), "conductors"
+    ),
     **dict.fromkeys(("overdue", "set_aside", "skips", "no_handler", "schedulers_paused"), "schedules"),
     "parent_failed": "jobs",
     **dict.fromkeys(("parents_failed", "trash"), "trash"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ class GoneConductor:
 
     :ivar silent: for how many seconds it has not been heard of.
     :ivar held: how many jobs it holds still, of the first :data:`MAX_CLAIMED_READ` that are claimed.
+    :ivar ends_in: the seconds until the claims of these are over by themselves; infinity if one never is by time.
     :ivar names: what it had handlers for.
     :ivar is_replaced: whether another one with these handlers began since, and stands in for no other.
     """
@@ -30,6 +32,7 @@ class GoneConductor:
     held: int
     names: frozenset[str]
     is_replaced: bool
+    ends_in: float = 0.0
 
 
 def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, now: float) -> tuple[GoneConductor, ...]:
@@ -43,10 +46,13 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
     seen = [(entity, entity.last_seen) for entity in conductors if not entity.alive and entity.last_seen is not None]
     if not seen:
         return ()
-    client, held = client_of(board), Counter[str | None]()
+    client, held, ends = client_of(board), Counter[str | None](), dict[str | None, float]()
     if claimed:
         rows = client.call(client.backend.jobs.page, {JobState.CLAIMED}, None, None, MAX_CLAIMED_READ).rows
         held.update(row.owner for row in rows)
+        for row in rows:
+            left = math.inf if row.expires_at is None else max(0.0, row.expires_at - now)
+            ends[row.owner] = max(left, ends.get(row.owner, 0.0))
     seen.sort(key=lambda one: (one[1], one[0].name), reverse=True)
     replaced = _replaced(seen, conductors)
     return tuple(
@@ -56,6 +62,7 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
             held[entity.name],
             frozenset(names_of(entity)),
             entity.name in replaced,
+            ends.get(entity.name, 0.0),
         )
         for entity, _ in seen
     )

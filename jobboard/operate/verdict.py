@@ -11,6 +11,7 @@ from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.silence import Silence, fallen_silent, last_heard, told_silence, when_claims_end
 from jobboard.operate.trash_findings import told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
@@ -69,8 +70,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``conductor_gone``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``, ``lane_paused``,
-    ``lane_idle``, ``lane_held``, ``parent_failed``, ``parents_failed``, ``overdue``, ``no_scheduler``,
+    ``runs_long``, ``conductor_gone``, ``silent``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
+    ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``, ``parents_failed``, ``overdue``, ``no_scheduler``,
     ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``,
     ``not_durable``.
     """
@@ -115,9 +116,9 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
     for lane in overview.idle_lanes:
         names, number = " and ".join(map(repr, lane.names)), lane.blocked
         waiting = f"{number} job{'s' * (number != 1)} of the lane {lane.lane} wait{'s' * (number == 1)}"
-        text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these. Start one."
-        verdict = Verdict.BAD if lane.oldest > limits.unhandled else Verdict.ATTENTION
-        yield Finding(verdict, "lane_idle", lane.lane, text)
+        text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these."
+        verdict, cure = _nobody_claims(overview, limits, lane.names, lane.oldest)
+        yield Finding(verdict, "lane_idle", lane.lane, f"{text} {cure}.")
     for held in overview.held_lanes:
         waiting = f"{held.blocked} job{'s' * (held.blocked != 1)} of the strict lane {held.lane}"
         text = (
@@ -139,11 +140,19 @@ def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
         # Of a name whose next job was not read, none waits longer than the oldest of the board.
         waits = (overview.stats.oldest_unclaimed or 0.0) if name.next_waits is None else name.next_waits
         if not name.conductors:
-            verdict = Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION
-            text = f"{_waiting(name)}, and no conductor that is alive claims that name. Start one, or trash them."
+            verdict, cure = _nobody_claims(overview, limits, [name.name], waits)
+            text = f"{_waiting(name)}, and no conductor that is alive claims that name. {cure}, or trash them."
             yield Finding(verdict, "no_conductor", name.name, text)
         elif name.next_waits is not None and name.next_waits > limits.wait:
             yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}{_full(name)}.")
+
+
+def _nobody_claims(overview: Overview, limits: Limits, names: Sequence[str], waits: float) -> tuple[Verdict, str]:
+    """Judge that no conductor claims jobs that wait for so long, and say what to do; one may have been restarted."""
+    silent = last_heard(overview.entities, names, overview.at)
+    if silent <= limits.unhandled:
+        return Verdict.ATTENTION, f"One that does was last heard of {duration(silent)} ago: wait for it, start one"
+    return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, "Start one"
 
 
 def _full(name: NameOverview) -> str:
@@ -196,10 +205,21 @@ def _waiting_names(overview: Overview, limits: Limits) -> list[NameOverview]:
 
 def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
     waiting = {name.name for name in _waiting_names(overview, limits)}
+    silence = _silence(overview)
+    if silence is not None:
+        yield Finding(Verdict.ATTENTION, "silent", None, told_silence(silence, overview.gone))
     missed = {one: sorted(one.names & waiting) if not one.is_replaced else [] for one in overview.gone}
-    told = [one for one in overview.gone if one.held or missed[one]]
+    apart = [one for one in overview.gone if silence is None or one.name not in silence.names]
+    told = [one for one in apart if one.held or missed[one]]
     for one in sorted(told, key=lambda one: not one.held)[:MAX_GONE]:
         yield Finding(Verdict.ATTENTION, "conductor_gone", one.name, _gone(one, missed[one]))
+
+
+def _silence(overview: Overview) -> Silence | None:
+    """Return those that fell silent together; None where nothing has to be done meanwhile."""
+    stats, replaced = overview.stats, {one.name for one in overview.gone if one.is_replaced}
+    is_needed = stats.unclaimed or stats.claimed or stats.blocked or overview.schedules.active
+    return fallen_silent(overview.entities, replaced, overview.at) if is_needed else None
 
 
 def _gone(one: GoneConductor, missed: Sequence[str]) -> str:
@@ -208,7 +228,8 @@ def _gone(one: GoneConductor, missed: Sequence[str]) -> str:
         parts.append(f"Jobs that it ran wait ({_first(missed)}), and no conductor has begun in its place: start one.")
     if one.held:
         release = f"jobboard release --owner {shlex.quote(one.name)}"
-        return f"{' '.join(parts)} It holds {one.held} job{'s' * (one.held != 1)}; give them back with: {release}"
+        parts.append(f"It holds {one.held} job{'s' * (one.held != 1)}; {when_claims_end([one])}.")
+        return f"{' '.join(parts)} If it is dead, give them back now with: {release}"
     return f"{' '.join(parts)} See: jobboard entities"
 
 
