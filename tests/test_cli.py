@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run, as_json, process
 
-from jobboard import EventKind, JobBoard, JobEvent, Posting
+from jobboard import EventKind, JobBoard, JobEvent, JobState, Posting
+from jobboard.cli import selecting
 from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
 from jobboard.cli.session import me
+from jobboard.operate.bulk import ACTIONS
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -97,11 +99,35 @@ class TestPosting:
         for key in ("order/7/first", "order/7/second", "order/8/first"):
             board.post("remind", key=key)
         which = ("--job-name", "remind", "--key-prefix", "order/7/")
-        assert "cancel 2 jobs named 'remind'? Say --yes" in jobboard("cancel", *which, status=USAGE)
+        assert "cancel 2 jobs named 'remind' (--job-name remind, --key-prefix order/7/)? Say --yes" in jobboard(
+            "cancel", *which, status=USAGE
+        )
         assert board.job_count == 3
         assert as_json(jobboard("cancel", *which, "--yes", "--json")) == {"cancelled": 2, "refused": []}
         assert jobboard("cancel", *which, "--yes") == "0 jobs cancelled\n"
         assert [job.key for job in board.iterjobs()] == ["order/8/first"]
+
+    @pytest.mark.parametrize("verb", ["cancel", "trash", "restore", "purge"])
+    def test_of_many_jobs_some_that_are_gone_meanwhile_are_no_failure(
+        self, jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch, verb: str
+    ) -> None:
+        jobs, asked = board.post_many([Posting("a", lane="t:7") for _ in range(6)]), list[str]()
+
+        def answer(question: str) -> None:
+            asked.append(question)
+            for job in jobs[:3]:
+                board.purge(job.uuid) if is_trashed else board.cancel(job)
+
+        is_trashed = verb in ("restore", "purge")
+        if is_trashed:
+            for job in jobs:
+                board.trash(job)
+        monkeypatch.setattr(selecting, "confirm", answer)
+        done = as_json(jobboard(verb, "--job-name", "a", "--lane", "t:7", "--json"))
+        assert done == {ACTIONS[verb].done: 3, "refused": [], "gone": 3}
+        assert asked == [f"{verb} 6 jobs named 'a' (--job-name a, --lane t:7)?"]
+        left = [job.state.value for job in board.iterjobs(states=list(JobState))]
+        assert left == {"cancel": [], "trash": ["TRASHED"] * 3, "restore": ["UNCLAIMED"] * 3, "purge": []}[verb]
 
     @pytest.mark.parametrize(
         "arguments", [[], ["--yes"], ["--limit", "3"], ["ffff", "--job-name", "a"], ["--all", "--state", "delayed"]]
@@ -226,7 +252,7 @@ class TestOperating:
         jobs = [board.post(name, delay=1000, key=name) for name in ("a", "b", "c")]
         assert jobboard("run-now", "a:a") == "1 job named 'a' made claimable\n"
         assert "is not delayed" in jobboard("run-now", "a:a", status=REFUSED)
-        assert "run now 1 job named 'b'? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
+        assert "run now 1 job named 'b' (--key b)? Say --yes" in jobboard("run-now", "--key", "b", status=USAGE)
         assert as_json(jobboard("run-now", "--all", "--yes", "--json")) == {"made_claimable": 2, "refused": []}
         assert board.claim_next("alice", limit=5) == jobs
 
@@ -239,7 +265,7 @@ class TestOperating:
         assert as_json(jobboard("cancel", "--detail", "order.id=3", "--yes", "--json"))["cancelled"] == 1
         assert run(["cancel", "--key-contains", "x", "--scan", "2"]) == USAGE
         assert "looked at the first 2 jobs only" in (asked := capsys.readouterr().err)
-        assert "cancel 2 jobs named 'a'?" in asked
+        assert "cancel 2 jobs named 'a' (--key-contains x, --scan 2)?" in asked
         assert run(["ls", "--key-contains", "x", "--scan", "2"]) == 0
         out, err = capsys.readouterr()
         assert (out.count("order/"), "looked at the first 2 jobs only" in err) == (2, True)
@@ -250,7 +276,7 @@ class TestOperating:
         assert jobboard("reprioritize", "b:b", "--priority", "high", "--note", "x") == "1 job named 'b' reprioritized\n"
         line = jobs[1].history[-1]
         assert ("@" in (line.who or ""), line.reason) == (True, "to HIGH: x")
-        assert "reprioritize 1 job named 'a'? Say --yes" in jobboard(
+        assert "reprioritize 1 job named 'a' (--key a)? Say --yes" in jobboard(
             "reprioritize", "--key", "a", "--priority", "low", status=USAGE
         )
         assert "--priority" in jobboard("reprioritize", "a:a", status=USAGE)

@@ -14,7 +14,7 @@ from helpers.memory_seam import HandClock
 from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
-from jobboard.operate.bulk import ACTIONS, Outcome, Step, Target, of_what, reprioritizing, targets_of
+from jobboard.operate.bulk import ACTIONS, Outcome, Step, Target, of_what, reprioritizing, summary_of, targets_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobPriority
 
@@ -137,21 +137,24 @@ class TestBulk:
         board.cancel(jobs[1])
         outcome = ACTIONS["cancel"].act(board, targets, steps.append, by="me")
         assert (outcome.done, outcome.asked, steps) == (249, 1, [100, 100, 50])
-        assert jobs[1].uuid in outcome.refused[0]
+        assert (outcome.refused, len(outcome.gone), jobs[1].uuid in outcome.gone[0]) == ([], 1, True)
+        assert summary_of(targets, ACTIONS["cancel"], outcome).startswith(
+            "249 of 250 jobs named 'a' cancelled; 1 had ended"
+        )
         assert (board.job_count, jobs[0].cancelled) == (1, True)
 
     def test_trash_restore_and_purge(self, board: JobBoard, jobs: list[Job]) -> None:
         targets = targets_of(Selection().jobs(board))
         board.cancel(jobs[1])
         trashed = ACTIONS["trash"].act(board, targets, _ignore, by="me", reason="bad")
-        assert (trashed.done, len(trashed.refused)) == (249, 1)
+        assert (trashed.done, len(trashed.gone), trashed.refused) == (249, 1, [])
         assert (jobs[0].history[-1].who, jobs[0].record.reason) == ("me", "bad")
         board.purge(jobs[2].uuid)
         restored = ACTIONS["restore"].act(board, targets[:200], _ignore, by="me")
-        assert (restored.done, len(restored.refused), board.job_count) == (198, 2, 198)
+        assert (restored.done, len(restored.gone), restored.refused, board.job_count) == (198, 2, [], 198)
         assert jobs[0].history[-1].who == "me"
         purged = ACTIONS["purge"].act(board, targets, _ignore)
-        assert (purged.done, len(purged.refused), len(list(board.trashed()))) == (50, 200, 0)
+        assert (purged.done, len(purged.gone), purged.refused, len(list(board.trashed()))) == (50, 200, [], 0)
 
     def test_release_ends_the_claims_that_were_seen(self, board: JobBoard, jobs: list[Job]) -> None:
         board.claim_next("w", limit=3)
@@ -159,7 +162,7 @@ class TestBulk:
         board.release(jobs[0], reason="x")
         board.claim(jobs[0], "other")
         outcome = ACTIONS["release"].act(board, targets, _ignore, by="me", reason="gone")
-        assert (outcome.done, len(outcome.refused)) == (2, 1)
+        assert (outcome.done, len(outcome.gone), outcome.refused) == (2, 1, [])
         assert jobs[0].state is JobState.CLAIMED
         assert jobs[1].history[-1].reason == "gone (me)"
 
@@ -169,7 +172,7 @@ class TestBulk:
         board.run_now(jobs[0])
         board.cancel(jobs[1])
         outcome = ACTIONS["run_now"].act(board, targets, _ignore, by="me")
-        assert (outcome.done, len(outcome.refused), jobs[2].state) == (1, 2, JobState.UNCLAIMED)
+        assert (outcome.done, len(outcome.gone), outcome.refused, jobs[2].state) == (1, 2, [], JobState.UNCLAIMED)
 
     def test_reprioritize(self, board: JobBoard) -> None:
         jobs = board.post_many([Posting("a") for _ in range(3)])
@@ -177,7 +180,7 @@ class TestBulk:
         board.reprioritize(jobs[0], "low")
         board.claim(jobs[1], "alice")
         outcome = reprioritizing(JobPriority.LOW).act(board, targets, _ignore, by="ada")
-        assert (outcome.done, len(outcome.refused)) == (2, 1)
+        assert (outcome.done, len(outcome.gone), outcome.refused) == (2, 1, [])
         assert board.get(jobs[2].uuid).priority is JobPriority.LOW
 
     def test_a_key_taken_meanwhile_is_told(self, board: JobBoard) -> None:
@@ -185,7 +188,7 @@ class TestBulk:
         board.trash(job, by="me")
         board.post("a", key="k")
         outcome = ACTIONS["restore"].act(board, targets_of([job]), _ignore, by="me")
-        assert (outcome.done, "its key" in outcome.refused[0]) == (0, True)
+        assert (outcome.done, "its key" in outcome.refused[0], outcome.gone) == (0, True, [])
         assert list(board.trashed()) == [job]
 
     @pytest.mark.parametrize("act", [CANCEL, RESTORE, ACTIONS["purge"].act])

@@ -73,11 +73,13 @@ def _change(
     with session.output.progress(action.verb, len(family.targets)) as step:
         outcome = action.act(board, family.targets, step, by=by, reason=note)
     data = {action.done: outcome.done, "left_out": family.left_out, "refused": outcome.refused}
+    if outcome.gone:
+        data["gone"] = len(outcome.gone)
     if outcome.asked:
         data["asked"] = outcome.asked
     if family.went_on:
         data["went_on"] = [target.uuid for target in family.went_on]
-    session.output.report(data, f"{summary_of(family.targets, action.done, outcome)}{left_out}")
+    session.output.report(data, f"{summary_of(family.targets, action, outcome)}{left_out}")
     tell_refused(session, outcome.refused)
 
 

@@ -117,8 +117,8 @@ def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_
     board = session.board()
     found = find_job(board, job)
     outcome = ACTIONS["cancel"].act(board, targets_of([found]), by=by, reason=note)
-    if outcome.refused:
-        raise NotFound(outcome.refused[0])
+    if outcome.unchanged:
+        raise NotFound(outcome.unchanged[0])
     gone = not outcome.asked
     text = "is cancelled" if gone else "is claimed; its owner has been told"
     session.output.report({"uuid": found.uuid, "gone": gone}, f"{found.uuid} {text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ import click
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
 from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
+from jobboard.operate.durations import duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -97,6 +98,22 @@ def is_filtered() -> bool:
     return any(is_given(field) for field in _FIELDS if field not in ("limit", "scan"))
 
 
+def _filters_given() -> str:
+    """Return the filters of the present command line, as they are typed."""
+    context = click.get_current_context()
+    given = [one for one in context.command.params if one.name in _FIELDS and is_given(one.name)]
+    told = [f"{one.opts[0]} {text}" for one in given for text in _texts_of(context.params[str(one.name)])]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name}={text}" for name, text in value.items()]
+    if isinstance(value, (list, tuple)):
+        return list(map(str, value))
+    return [duration(value) if isinstance(value, float) else str(value)]
+
+
 def _selection_of(
     among: Collection[JobState],
     *,
@@ -172,14 +189,17 @@ def change_selected(
         return
     targets = targets_of(jobs)
     if targets and not yes and (job is None or asks_for_one):
-        confirm(f"{action.verb} {of_what(targets)}?")
+        confirm(f"{action.verb} {of_what(targets)}{_filters_given()}?")
     with output.progress(action.verb, len(targets)) as step:
         outcome = action.act(board, targets, step, by=by, reason=note)
     data = {action.done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
-    output.report(data, summary_of(targets, action.done, outcome))
-    tell_refused(session, outcome.refused)
+    if outcome.gone:
+        data["gone"] = len(outcome.gone)
+    output.report(data, summary_of(targets, action, outcome))
+    # Whoever names one job wants to know that it was not there.
+    tell_refused(session, outcome.refused if job is None else outcome.unchanged)
 
 
 def show_targets(session: Session, action: Action, targets: Sequence[tuple[Target, JobState]], more: str = "") -> None:

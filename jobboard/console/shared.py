@@ -100,6 +100,7 @@ class Message:
 
 def message_of(action: Action, targets: Sequence[Target], outcome: Outcome) -> Message:
     """Say how many jobs were changed, and why the others were not."""
-    tone = "good" if not outcome.refused else "warn" if outcome.done else "bad"
-    more = max(0, len(outcome.refused) - _MAX_LINES)
-    return Message(tone, f"{summary_of(targets, action.done, outcome)}.", tuple(outcome.refused[:_MAX_LINES]), more)
+    unchanged = outcome.unchanged
+    tone = "good" if not unchanged else "warn" if outcome.done else "bad"
+    more = max(0, len(unchanged) - _MAX_LINES)
+    return Message(tone, f"{summary_of(targets, action, outcome)}.", tuple(unchanged[:_MAX_LINES]), more)

@@ -46,13 +46,20 @@ class Target:
 class Outcome:
     """How many jobs were changed, how many of them only asked to end, and a line for each that was not changed.
 
-    ``changed`` are the uuids of the former.
+    ``changed`` are the uuids of the former. ``gone`` are lines of those that had left meanwhile what they were selected
+    from: of many some do, and nothing is left to do to them.
     """
 
     done: int = 0
     asked: int = 0
     refused: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    @property
+    def unchanged(self) -> list[str]:
+        """All lines."""
+        return [*self.refused, *self.gone]
 
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
@@ -75,13 +82,12 @@ def of_what(targets: Sequence[Target]) -> str:
     return f"{number} ({', '.join(names)})"
 
 
-def summary_of(targets: Sequence[Target], done: str, outcome: Outcome) -> str:
-    """Return what has become of them, but for why some were refused: ``2 of 3 jobs (2 resize, 1 mail) restored``.
-
-    :param done: what those that were changed now are, such as ``restored``.
-    """
+def summary_of(targets: Sequence[Target], action: Action, outcome: Outcome) -> str:
+    """Return what has become of them, but for why some were refused: ``2 of 3 jobs (2 resize, 1 mail) restored``."""
     what = of_what(targets)
-    text = f"{outcome.done} of {what} {done}" if outcome.refused else f"{what} {done}"
+    text = f"{outcome.done} of {what} {action.done}" if outcome.unchanged else f"{what} {action.done}"
+    if outcome.gone:
+        text += f"; {len(outcome.gone)} {action.gone}"
     asked = f"; {outcome.asked} of them are claimed, and their owners have been asked to end" if outcome.asked else ""
     return text + asked
 
@@ -108,12 +114,13 @@ class Action:
     """One verb of operators. Each job is one atomic change.
 
     :ivar verb: such as ``restore``. :ivar done: what jobs then are, such as ``restored``.
-    :ivar states: the states that it is for.
+    :ivar states: the states that it is for. :ivar gone: what is said of those that were in these, and are no more.
     """
 
     verb: str
     done: str
     states: frozenset[JobState]
+    gone: str
     send: Send
     refusal: Refusal
     why: Callable[[str | None, str | None], str | None] = lambda _by, reason: reason
@@ -158,8 +165,9 @@ class Action:
         if refusal is None:
             outcome.done += 1
             outcome.changed.append(target.uuid)
-        else:
-            outcome.refused.append(f"{named(target)} {refusal}")
+            return
+        stays = isinstance(reply, BoardUnavailable) or reply[0] is TrashOutcome.TAKEN
+        (outcome.refused if stays else outcome.gone).append(f"{named(target)} {refusal}")
 
 
 def _by_uuid(primitive: str) -> Send:
@@ -209,7 +217,7 @@ def _not_purged(one: Answered) -> str | None:
 
 def _not_in_trash(one: Answered) -> str:
     """Return how a job stands that is not in the trash; of the first that are refused as it is now."""
-    if len(one.outcome.refused) >= _MAX_NAMED:
+    if len(one.outcome.gone) >= _MAX_NAMED:
         return "is not in the trash"
     try:
         state = one.board.get(one.target.uuid).state
@@ -219,22 +227,24 @@ def _not_in_trash(one: Answered) -> str:
 
 
 _NOT_ON_BOARD = "is not on the board any more"
-_TRASHED = frozenset({JobState.TRASHED})
+_TRASHED, _LEFT_TRASH = frozenset({JobState.TRASHED}), "were not in the trash any more by then"
 
 ACTIONS: Mapping[str, Action] = {
     "release": Action(
-        "release", "released", frozenset({JobState.CLAIMED}), release,
+        "release", "released", frozenset({JobState.CLAIMED}), "had lost their claims by then", release,
         _refused("lost its claim: that ended before it could be released"), released, batch=1,
     ),
     "run_now": Action(
-        "run now", "made claimable", frozenset({JobState.DELAYED}), _by_uuid("run_now"), _refused("is not delayed"),
+        "run now", "made claimable", frozenset({JobState.DELAYED}), "were not delayed any more by then",
+        _by_uuid("run_now"), _refused("is not delayed"),
     ),
-    "cancel": Action("cancel", "cancelled", LIVE, _by_uuid("cancel"), _refused(_NOT_ON_BOARD)),
+    "cancel": Action("cancel", "cancelled", LIVE, "had ended by then", _by_uuid("cancel"), _refused(_NOT_ON_BOARD)),
     "trash": Action(
-        "trash", "trashed", LIVE, trash, _lost(_NOT_ON_BOARD), lambda _by, reason: trashed_by_operator(reason),
+        "trash", "trashed", LIVE, "had ended by then", trash, _lost(_NOT_ON_BOARD),
+        lambda _by, reason: trashed_by_operator(reason),
     ),
-    "restore": Action("restore", "restored", _TRASHED, _by_uuid("restore"), _not_restored),
-    "purge": Action("purge", "purged", _TRASHED, _by_uuid("purge"), _not_purged),
+    "restore": Action("restore", "restored", _TRASHED, _LEFT_TRASH, _by_uuid("restore"), _not_restored),
+    "purge": Action("purge", "purged", _TRASHED, _LEFT_TRASH, _by_uuid("purge"), _not_purged),
 }  # fmt: skip
 
 
@@ -247,4 +257,7 @@ def reprioritizing(priority: JobPriority | str) -> Action:
 
     states = frozenset({JobState.DELAYED, JobState.UNCLAIMED})
     lost = _lost("is claimed, or not on the board any more")
-    return Action("reprioritize", "reprioritized", states, reprioritize, lost, lambda _by, why: to_priority(wish, why))
+    gone = "were claimed or had ended by then"
+    return Action(
+        "reprioritize", "reprioritized", states, gone, reprioritize, lost, lambda _by, why: to_priority(wish, why)
+    )

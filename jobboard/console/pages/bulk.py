@@ -138,6 +138,7 @@ def _run(view: View, action: Action, targets: list[Target]) -> tuple[list[Target
         total.done += outcome.done
         total.asked += outcome.asked
         total.refused += outcome.refused
+        total.gone += outcome.gone
         total.changed += outcome.changed
         number += len(part)
     return targets[:number], total
