@@ -49,7 +49,7 @@ def test_a_conductor_that_went_away_with_jobs_is_named_until_it_holds_none(board
     assert found(board) == [("ATTENTION", "conductor_gone", "dead@host:7")]
     text = status(board)["findings"][0]["text"]
     assert text.startswith(
-        "dead@host:7 was last heard of 0s ago, and did not stop in good order. It holds 2 jobs; their "
+        "dead@host:7 was last heard of 0s ago, and did not stop in good order. It holds 2 jobs, by claims "
     )
     assert text.endswith(" with: jobboard release --owner dead@host:7")
     for job in jobs:
@@ -192,7 +192,7 @@ def test_those_that_fell_silent_together_are_waited_for() -> None:
         assert kinds == {"silent", "no_conductor"}, "nothing of w1 alone, which holds two"
         text = next(each["text"] for each in status(board)["findings"] if each["kind"] == "silent")
         assert text.startswith("clock, w0, w1 and 1 more were last heard of at about the same moment, 56s ago: ")
-        assert "They hold 2 jobs; their claims end within 1m" in text
+        assert "They hold 2 jobs, by claims that end within 1m" in text
         assert "release --owner" not in text
         clock_of(board).move(570)
         assert "silent" not in {kind for _, kind, _ in found(board)}, "it is too long ago"
@@ -223,3 +223,13 @@ def test_a_conductor_that_was_heard_of_within_the_minute_is_waited_for(lane: str
         assert any("last heard of 50s ago: wait" in each["text"] for each in told)
         clock_of(board).move(20)
         assert "BAD" in {verdict for verdict, *_ in found(board)}
+
+
+def test_an_outage_of_what_all_share_may_be_longer_than_a_restart() -> None:
+    with memory_board() as board:
+        for name in ("w0", "w1", "w2"):
+            silent(board, name, "a")
+        board.post("a")
+        for then, verdict in ((100, "ATTENTION"), (100, "BAD")):
+            clock_of(board).move(then)
+            assert {each["kind"]: each["verdict"] for each in status(board)["findings"]}["no_conductor"] == verdict

@@ -49,7 +49,8 @@ def fallen_silent(entities: Iterable[Entity], replaced: Collection[str], now: fl
 def told_silence(silence: Silence, gone: Iterable[GoneConductor]) -> str:
     """Say who fell silent, when the claims of these are over, and what to wait for."""
     held = [one for one in gone if one.held and one.name in silence.names]
-    claims = f" They hold {sum(one.held for one in held)} jobs; {when_claims_end(held)}." if held else ""
+    number = sum(one.held for one in held)
+    claims = f" They hold {number} job{'s' * (number != 1)}, {when_claims_end(held)}." if held else ""
     names, since = sorted(silence.names), duration(silence.seconds)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return (
@@ -62,4 +63,6 @@ def told_silence(silence: Silence, gone: Iterable[GoneConductor]) -> str:
 def when_claims_end(holders: Iterable[GoneConductor]) -> str:
     """Say when the claims of conductors that hold jobs are over if nobody releases them."""
     seconds = max(one.ends_in for one in holders)
-    return "their claims never end by time" if seconds == math.inf else f"their claims end within {duration(seconds)}"
+    return (
+        "by claims that never end by time" if seconds == math.inf else f"by claims that end within {duration(seconds)}"
+    )

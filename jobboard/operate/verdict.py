@@ -20,6 +20,8 @@ from jobboard.schedules.progress import HISTORY_LENGTH
 
 #: How many conductors that went away are told, and how many names of what waits for one.
 MAX_GONE, MAX_NAMED = 5, 3
+#: How much longer than a restart an outage of what all share may take before it is bad that nobody claims.
+_OUTAGE = 3
 #: From how many fires on that a schedule has skipped one after the other it is told.
 MANY_SKIPPED = 3
 
@@ -150,7 +152,8 @@ def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
 def _nobody_claims(overview: Overview, limits: Limits, names: Sequence[str], waits: float) -> tuple[Verdict, str]:
     """Judge that no conductor claims jobs that wait for so long, and say what to do; one may have been restarted."""
     silent = last_heard(overview.entities, names, overview.at)
-    if silent <= limits.unhandled:
+    restart = limits.unhandled * (_OUTAGE if _silence(overview) else 1)
+    if silent <= restart:
         return Verdict.ATTENTION, f"One that does was last heard of {duration(silent)} ago: wait for it, start one"
     return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, "Start one"
 
@@ -228,7 +231,7 @@ def _gone(one: GoneConductor, missed: Sequence[str]) -> str:
         parts.append(f"Jobs that it ran wait ({_first(missed)}), and no conductor has begun in its place: start one.")
     if one.held:
         release = f"jobboard release --owner {shlex.quote(one.name)}"
-        parts.append(f"It holds {one.held} job{'s' * (one.held != 1)}; {when_claims_end([one])}.")
+        parts.append(f"It holds {one.held} job{'s' * (one.held != 1)}, {when_claims_end([one])}.")
         return f"{' '.join(parts)} If it is dead, give them back now with: {release}"
     return f"{' '.join(parts)} See: jobboard entities"
 
