@@ -220,7 +220,7 @@ def test_a_conductor_that_was_heard_of_within_the_minute_is_waited_for(lane: str
         silent(board, "w", "a", "c", then=50)
         told = status(board)["findings"]
         assert {each["verdict"] for each in told} == {"ATTENTION"}
-        assert any("last heard of 50s ago: wait" in each["text"] for each in told)
+        assert any("Wait for one that does, last heard of 50s ago" in each["text"] for each in told)
         clock_of(board).move(20)
         assert "BAD" in {verdict for verdict, *_ in found(board)}
 

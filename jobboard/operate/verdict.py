@@ -154,7 +154,7 @@ def _nobody_claims(overview: Overview, limits: Limits, names: Sequence[str], wai
     silent = last_heard(overview.entities, names, overview.at)
     restart = limits.unhandled * (_OUTAGE if _silence(overview) else 1)
     if silent <= restart:
-        return Verdict.ATTENTION, f"One that does was last heard of {duration(silent)} ago: wait for it, start one"
+        return Verdict.ATTENTION, f"Wait for one that does, last heard of {duration(silent)} ago"
     return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, "Start one"
 
 
