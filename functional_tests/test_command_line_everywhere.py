@@ -199,7 +199,11 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     view = json.loads(run("status", "--json", status=1))
     assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
     assert 0 <= view["names"]["resize"]["next_waits"] < 60
-    assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == ("KeyError: #", 1, 1)
+    assert (view["trash"][0]["kind"], view["schedules"]["active"], view["schedules"]["paused"]) == (
+        "KeyError: 'x'",
+        1,
+        1,
+    )
 
 
 def test_the_status_finds_who_went_away_and_who_has_all_slots(run: Callable[..., str], board: JobBoard) -> None:

@@ -24,8 +24,15 @@ pytest_plugins = ("helpers.command_fixtures",)
     ("reason", "kind"),
     [
         ("requests.exceptions.HTTPError: 404\nmore", "requests.exceptions.HTTPError: #"),
-        ("KeyError: 'x'", "KeyError: #"),
-        ('KeyError: "it\'s"', "KeyError: #"),
+        ("KeyError: 'x'", "KeyError: 'x'"),
+        ('KeyError: "it\'s"', 'KeyError: "it\'s"'),
+        ("KeyError: 'order 4711'", "KeyError: 'order #'"),
+        ("KeyError: '019ad0c4-7d1e-7a3b-8c11-0242ac120002'", "KeyError: '#'"),
+        ("KeyError: b'iban'", "KeyError: b'iban'"),
+        ("KeyError: 17", "KeyError: #"),
+        ("KeyError: ('vat', 7)", "KeyError: (#, #)"),
+        ("KeyError: 'a' is not 'b'", "KeyError: # is not #"),
+        ("'iban'", "#"),
         ("UnicodeError: b'\\xff' in file 7", "UnicodeError: # in file #"),
         ("RuntimeError: can't reach host 'db-1' at 10.0.0.1:5432", "RuntimeError: can't reach host # at #"),
         ("it's 'a' and isn't 'b'", "it's # and isn't #"),
@@ -75,6 +82,20 @@ class TestGroups:
             *(("mail", f"RuntimeError: disk {number} is full") for number in range(3)),
             ("sms", "RuntimeError: host 'h7' is gone"),
         ]
+
+    def test_of_key_errors_those_of_one_key_are_restored(self, jobboard: Run, board: JobBoard) -> None:
+        for key in ("vat_rate", "iban", "name"):
+            for _ in range(2):
+                board.trash(board.post("mail"), by="me", reason=f"KeyError: '{key}'")
+        groups = as_json(jobboard("trashed", "--groups", "--json"))
+        assert [group["reason_kind"] for group in groups] == [
+            "KeyError: 'iban'",
+            "KeyError: 'name'",
+            "KeyError: 'vat_rate'",
+        ]
+        assert as_json(jobboard("restore", "--reason-kind", "KeyError: 'iban'", "--yes", "--json"))["restored"] == 2
+        left = [job.record.reason for job in board.iterjobs(states={JobState.TRASHED})]
+        assert sorted(map(str, left)) == ["KeyError: 'name'"] * 2 + ["KeyError: 'vat_rate'"] * 2
 
     def test_of_a_large_trash_a_bounded_part_is_grouped(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

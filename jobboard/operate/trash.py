@@ -29,6 +29,8 @@ _VARIABLE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+#: A message that is nothing but a quoted text, as that of a KeyError is.
+_QUOTED = re.compile(r"""(: [bru]?)('[^']*'|"[^"]*")""", re.IGNORECASE)
 #: How much of a reason's first line is read, and how long a kind is.
 _MAX_LINE, _MAX_KIND = 4_000, 200
 
@@ -37,6 +39,7 @@ def kind_of_reason(reason: str | None) -> str:
     """Return what a reason has in common with others: the class of its error, and its message without what varies.
 
     Of the first line, in which each number, uuid, hexadecimal number and quoted text is a ``#``; up to 200 characters.
+    A quoted text that is the whole message stays, but for such parts: ``KeyError: 'vat_rate'``, ``KeyError: 'row #'``.
     Equal reasons are of one kind on every host and in every version of Python.
     """
     line = _USED_UP.sub("", (reason or "").strip()[:_MAX_LINE].partition("\n")[0])
@@ -44,9 +47,16 @@ def kind_of_reason(reason: str | None) -> str:
         return "no reason"
     match = _ERROR_CLASS.match(line)
     begin = match.end() if match else 0
-    kind = (line[:begin] + _VARIABLE.sub("#", line[begin:]))[:_MAX_KIND].strip()
+    kind = (line[:begin] + _common_in(line[begin:]))[:_MAX_KIND].strip()
     # Tables escape what does not print, and a kind is copied from there.
     return kind if kind.isprintable() else "".join(one if one.isprintable() else "#" for one in kind)
+
+
+def _common_in(message: str) -> str:
+    if quoted := _QUOTED.fullmatch(message):
+        before, text = quoted.groups()
+        return f"{before}{text[0]}{_VARIABLE.sub('#', text[1:-1])}{text[-1]}"
+    return _VARIABLE.sub("#", message)
 
 
 #: How many jobs are read: 20 requests.
