@@ -191,11 +191,12 @@ def test_the_status_of_a_board(run: Callable[..., str], board: JobBoard) -> None
     board.trash(board.post("mail"), by="me", reason="KeyError: 'x'")
     board.schedules.add(Schedule("hourly", Every(hours=1), "mail"))
     board.schedules.add(Schedule("never", Every(hours=1), "mail", paused=True))
-    assert verdict(1) == {("no_conductor", "resize"), ("trash", "mail"), ("no_scheduler", None)}
+    off = ("schedule_paused", "never")
+    assert verdict(1) == {("no_conductor", "resize"), ("trash", "mail"), ("no_scheduler", None), off}
     board.register_entity(Entity("conductor", "w", {"names": ["resize"], "stuck": 1, "concurrency": 2}, 600))
     board.register_entity(Entity("scheduler", "s", ttl=600))
     board.pause("mail")
-    assert verdict(1) == {("stuck", "w"), ("trash", "mail"), ("name_paused", "mail"), ("no_handler", "hourly")}
+    assert verdict(1) == {("stuck", "w"), ("trash", "mail"), ("name_paused", "mail"), ("no_handler", "hourly"), off}
     view = json.loads(run("status", "--json", status=1))
     assert (view["names"]["resize"]["unclaimed"], view["names"]["resize"]["conductors"]) == (2, 1)
     assert 0 <= view["names"]["resize"]["next_waits"] < 60

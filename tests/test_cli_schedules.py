@@ -17,6 +17,7 @@ from helpers.command_line import Run, as_json, process
 
 from jobboard import AnyOf, At, Calendar, Cron, Entity, Every, Excluding, JobBoard, Schedule, Scheduler
 from jobboard.cli.app import REFUSED, USAGE
+from jobboard.cli.session import me
 from jobboard.operate.status import status
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger
@@ -199,7 +200,8 @@ class TestChanging:
         assert (board.schedules.get("a").job, board.schedules.get("a").jitter) == ("print", 2.0)
         jobboard("schedule", "modify", "a", status=USAGE)
         assert "paused" in jobboard("schedule", "pause", "a", "--note", "no paper")
-        assert as_json(jobboard("schedule", "show", "a", "--json"))["note"] == "no paper"
+        note = as_json(jobboard("schedule", "show", "a", "--json"))["note"]
+        assert note.startswith(f"no paper (by {me()} since 20")
         assert "next at" in jobboard("schedule", "resume", "a")
         assert jobboard("schedule", "rm", "a") == "a is removed\n"
         assert list(board.schedules) == []

@@ -146,10 +146,11 @@ def test_what_is_paused(board: JobBoard) -> None:
 def test_schedules(board: JobBoard) -> None:
     board.schedules.add(Schedule("late", Every(seconds=1), "a"))
     board.schedules.add(Schedule("paused", Every(hours=1), "a", paused=True))
-    eventually(lambda: found(board, NONE) == [("BAD", "overdue", "late"), ("ATTENTION", "no_scheduler", None)])
-    assert found(board) == [("ATTENTION", "no_scheduler", None)]
+    off, alone = ("ATTENTION", "schedule_paused", "paused"), ("ATTENTION", "no_scheduler", None)
+    eventually(lambda: found(board, NONE) == [("BAD", "overdue", "late"), alone, off])
+    assert found(board) == [alone, off]
     board.register_entity(Entity("scheduler", "clock", ttl=600))
-    assert found(board, NONE) == [("ATTENTION", "overdue", "late")]
+    assert found(board, NONE) == [("ATTENTION", "overdue", "late"), off]
     view = status(board)["schedules"]
     assert (view["active"], view["paused"], view["set_aside"], view["complete"]) == (1, 1, (), True)
     board.schedules.pause_all()
@@ -160,7 +161,6 @@ def test_a_schedule_of_a_name_that_no_conductor_has(board: JobBoard) -> None:
     board.register_entity(Entity("scheduler", "clock", ttl=600))
     board.schedules.add(Schedule("nightly", Every(hours=1), "reprot"))
     board.schedules.add(Schedule("weekly", Every(weeks=1), "reprot"))
-    board.schedules.add(Schedule("paused", Every(hours=1), "other", paused=True))
     assert found(board) == [], "no conductor is alive: it may be a restart"
     conductor(board, "report", "mail")
     assert found(board) == [("ATTENTION", "no_handler", "nightly")]
@@ -195,6 +195,40 @@ def test_a_schedule_that_skips_since_its_job_never_ends() -> None:
         clock_of(board).move(60)
         fire_due(board)
         assert status(board)["findings"] == []
+
+
+def test_a_schedule_whose_last_fire_was_missed_is_told_until_the_next_one() -> None:
+    with memory_board() as board:
+        conductor(board, "a", ttl=1e6)
+        board.register_entity(Entity("scheduler", "clock", ttl=1e6))
+        for id, grace in (("late", 60), ("later", 60), ("whatever", None)):
+            board.schedules.add(Schedule(id, Every(hours=1), "a", misfire_grace=grace))
+        told = []
+        for late in (0, 120, 120, 0):
+            due = board.schedules.get("late").next_fire_time
+            assert due is not None
+            clock_of(board).move_to(due + timedelta(seconds=late))
+            fire_due(board)
+            for job in board.claim_next("worker", limit=9):
+                board.consume(job, "worker")
+            view = status(board)
+            told.append([each["about"] for each in view["findings"] if each["kind"] == "misses"])
+            texts = [each["text"] for each in view["findings"] if each["kind"] == "misses"]
+            if texts:
+                assert "(the same holds for 1 other schedule). See: jobboard schedule show " in texts[0]
+                assert {number for number, _ in view["schedules"]["missed"].values()} == {len(told) - 1}
+        assert [len(each) for each in told] == [0, 1, 1, 0]
+
+
+def test_paused_schedules_are_told_with_their_notes(board: JobBoard) -> None:
+    for number in range(3):
+        board.schedules.add(Schedule(f"s{number}", Every(hours=1), "a"))
+    board.schedules.pause("s1", "no paper")
+    board.schedules.pause("s2")
+    told = [each for each in status(board)["findings"] if each["kind"] == "schedule_paused"]
+    assert [(each["verdict"], each["about"]) for each in told] == [("ATTENTION", "s1")]
+    assert told[0]["text"].startswith("Schedule 's1' is paused: no paper (1 more is paused, too: ")
+    assert status(board)["schedules"]["pauses"] == {"s1": "no paper", "s2": None}
 
 
 def test_a_host_without_cronsim_sees_the_board(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,7 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     conductors, schedules = view["conductors"], view["schedules"]
     more = "" if schedules["complete"] else ", and more that were not read"
     paused = paused_texts(view["paused"]) + (["all schedulers"] if schedules["all_paused"] else [])
+    paused += [f"schedule {id}" for id in schedules["pauses"]]
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     replaced = f" ({conductors['replaced']} of them replaced)" if conductors["replaced"] else ""
     counted = f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone{replaced}"

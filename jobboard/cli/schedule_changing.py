@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +10,10 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.schedule_times import Times
-from jobboard.cli.session import Session, command, confirm, if_exists_option, pass_session
+from jobboard.cli.session import Session, command, confirm, if_exists_option, me, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import zone_of
-from jobboard.operate.schedules import schedule_view
+from jobboard.operate.schedules import paused_by, schedule_view
 from jobboard.operate.views import view_of
 from jobboard.participants import unhandled
 from jobboard.schedules.schedule import Schedule
@@ -104,7 +104,7 @@ def pause(session: Session, id: str | None, every: bool, note: str | None) -> No
     """Pause a schedule: it is not due until it is resumed; with --all no scheduler posts anything."""
     _check_one_or_all(id, every)
     if id is not None:
-        _report(session, session.board().schedules.pause(id, note))
+        _report(session, session.board().schedules.pause(id, paused_by(me(), note, datetime.now(UTC))))
         return
     session.board().schedules.pause_all(note)
     session.output.report({"all_paused": True}, "all schedulers are paused")

@@ -86,8 +86,9 @@ def show(session: Session, id: str, details: bool) -> None:
     history, zone = view.pop("history"), view["zone"]
     session.output.record(row_in_zone(view))
     for line in history:
-        if line["fire_time"] is not None:
-            line["fire_time"] = in_zone(line["fire_time"], zone)
+        for what in ("at", "fire_time"):
+            if line[what] is not None:
+                line[what] = in_zone(line[what], zone)
         kind = line["kind"] + (f" ({line['count']})" if line["count"] > 1 else "")
         parts = (line["at"], kind, line["fire_time"], line["uuid"], line["reason"])
         session.output.say("  " + "  ".join(map(shown, parts)))

@@ -17,7 +17,8 @@ PAGES = {
     **dict.fromkeys(
         ("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "silent", "no_scheduler"), "conductors"
     ),
-    **dict.fromkeys(("overdue", "set_aside", "skips", "no_handler", "schedulers_paused"), "schedules"),
+    **dict.fromkeys(("overdue", "set_aside", "skips", "misses", "no_handler"), "schedules"),
+    **dict.fromkeys(("schedulers_paused", "schedule_paused"), "schedules"),
     "parent_failed": "jobs",
     **dict.fromkeys(("parents_failed", "trash"), "trash"),
     **dict.fromkeys(("held_back", "short", "not_durable"), "health"),

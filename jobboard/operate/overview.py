@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from datetime import datetime
+from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from jobboard.backends.base import PAUSE_ID
@@ -65,6 +66,8 @@ class ScheduleOverview:
         no conductor is alive.
     :ivar skipped: how many of its last fire times each active schedule has skipped, by id, since its jobs are live
         still; of those that go back further than its history so many as that has.
+    :ivar missed: how many fire times each active schedule has missed since its last job, by id, with the last of these.
+    :ivar pauses: the notes of paused schedules, by id, up to :data:`MAX_NAMES`.
     :ivar complete: whether these are all schedules of the board.
     :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
     """
@@ -76,6 +79,8 @@ class ScheduleOverview:
     overdue: dict[str, float] = field(default_factory=dict)
     unhandled: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
+    missed: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
+    pauses: dict[str, str | None] = field(default_factory=dict)
     complete: bool = True
     all_paused: bool = False
 
@@ -273,10 +278,25 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Se
         set_aside=tuple(id for id, state in states.items() if state == "set aside"),
         overdue={row.id: now - row.next_at for row in rows if row.next_at is not None and row.next_at < now},
         unhandled=_unhandled(outlines, entities),
+        missed={
+            id: (last[0], last[1].fire_time)
+            for id, (_, progress) in outlines.items()
+            if (last := progress.last_missed) is not None
+        },
+        pauses={
+            row.id: _note_of(row) for row in islice((one for one in rows if states[one.id] == "paused"), MAX_NAMES)
+        },
         skipped={id: skipped for id, (_, progress) in outlines.items() if (skipped := progress.last_skipped)},
         complete=is_complete,
         all_paused=all_paused,
     )
+
+
+def _note_of(row: ScheduleRow) -> str | None:
+    from jobboard.schedules.transitions import readable_of
+
+    progress = readable_of(row).progress
+    return None if progress is None else progress.note
 
 
 def _state_of(row: ScheduleRow) -> str:

@@ -11,19 +11,17 @@ from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
 from jobboard.operate.silence import Silence, fallen_silent, last_heard, told_silence, when_claims_end
 from jobboard.operate.trash_findings import told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
-from jobboard.schedules.progress import HISTORY_LENGTH
 
 #: How many conductors that went away are told, and how many names of what waits for one.
 MAX_GONE, MAX_NAMED = 5, 3
 #: How much longer than a restart an outage of what all share may take before it is bad that nobody claims.
 _OUTAGE = 3
-#: From how many fires on that a schedule has skipped one after the other it is told.
-MANY_SKIPPED = 3
 
 
 class Verdict(enum.IntEnum):
@@ -74,8 +72,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``conductor_gone``, ``silent``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
     ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``, ``parents_failed``, ``overdue``, ``no_scheduler``,
-    ``schedulers_paused``, ``set_aside``, ``skips``, ``no_handler``, ``trash``, ``held_back``, ``short``,
-    ``not_durable``.
+    ``schedulers_paused``, ``schedule_paused``, ``set_aside``, ``skips``, ``misses``, ``no_handler``, ``trash``,
+    ``held_back``, ``short``, ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -291,20 +289,14 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(
             Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
         )
-    yield from _of_skipped(schedules.skipped)
+    for kind, told in (
+        ("misses", told_missed(schedules.missed)),
+        ("skips", told_skips(schedules.skipped)),
+        ("schedule_paused", told_pauses(schedules.pauses, schedules.paused)),
+    ):
+        for id, text in told:
+            yield Finding(Verdict.ATTENTION, kind, id, text)
     yield from of_unhandled(schedules.unhandled)
-
-
-def _of_skipped(skipped: Mapping[str, int]) -> Iterator[Finding]:
-    """Yield a finding for the schedule that has skipped most, and says how many others do. Now and then is normal."""
-    often = {id: number for id, number in skipped.items() if number >= MANY_SKIPPED}
-    if often:
-        most = max(often, key=often.__getitem__)
-        others = f", as {len(often) - 1} other{'s' * (len(often) > 2)}" if len(often) > 1 else ""
-        number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH)}"
-        why = f"the jobs that it posted before have not ended. See: jobboard schedule show {shlex.quote(most)}"
-        text = f"Schedule {most!r} has skipped its last {number}{others}: {why}"
-        yield Finding(Verdict.ATTENTION, "skips", most, text)
 
 
 def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:

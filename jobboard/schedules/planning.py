@@ -157,7 +157,7 @@ def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], fl
     made.omit(
         EventKind.MISSED,
         times[-MAX_CAUGHT_UP - 1 : -MAX_CAUGHT_UP],
-        f"and those before it, which were not counted: of those overdue the last {MAX_CAUGHT_UP} are posted",
+        f"not posted, and those before it, which nobody counted: of all overdue the last {MAX_CAUGHT_UP} are posted",
     )
     return times[-MAX_CAUGHT_UP:], upcoming
 
@@ -167,7 +167,7 @@ def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], f
     times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_COUNTED)
     if len(times) <= MAX_COUNTED:
         return times, upcoming
-    made.omit(EventKind.MISSED, times[1:-1], "and those up to the next one told of, which were not counted")
+    made.omit(EventKind.MISSED, times[1:-1], "not posted, and more after it that nobody counted: so many were overdue")
     first: float | None = times[0]
     if schedule.misfire_grace is not None:
         first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - MICROSECOND)

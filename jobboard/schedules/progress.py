@@ -77,6 +77,20 @@ class Progress:
         since = takewhile(lambda line: line.kind is not EventKind.FIRED, reversed(self.history))
         return sum(line.count for line in since if line.kind is EventKind.SKIPPED)
 
+    @property
+    def last_missed(self) -> tuple[int, FireRecord] | None:
+        """How many fire times were missed since the last one that became a job, and the last line that tells of them.
+
+        None if the last fire time was not missed, or another one of the same step was posted in its place.
+        """
+        last = self.history[-1] if self.history else None
+        if last is None or last.kind is not EventKind.MISSED:
+            return None
+        if any(line.kind is EventKind.FIRED and line.at == last.at for line in self.history):
+            return None
+        missed = takewhile(lambda line: line.kind is EventKind.MISSED, reversed(self.history))
+        return sum(line.count for line in missed), last
+
     def copy(self) -> Progress:
         """Return one that can be changed without changing this."""
         return replace(self, live=list(self.live), history=list(self.history))

@@ -17,8 +17,9 @@ from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
-from jobboard.operate.schedules import fire_line, live_jobs, schedule_row
-from jobboard.operate.verdict import MANY_SKIPPED, Limits
+from jobboard.operate.schedule_findings import MANY_SKIPPED
+from jobboard.operate.schedules import fire_line, live_jobs, paused_by, schedule_row
+from jobboard.operate.verdict import Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
 
 #: How many schedules are shown, and how many are read to find them.
@@ -56,7 +57,7 @@ def act(view: View) -> Response:
         view.acted("schedules", [id])
         return RedirectResponse(view.url(f"jobs/{job.uuid}"), 303)
     if action == "pause":
-        schedules.pause(id, f"paused in the console by {view.who}")
+        schedules.pause(id, paused_by(view.who, view.reason, datetime.now(UTC)))
     elif action == "resume":
         schedules.resume(id)
     else:

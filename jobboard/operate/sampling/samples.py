@@ -18,6 +18,7 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status with the largest names and the first findings, and how many were left out."""
     names, schedules = status["names"], status["schedules"]
     overdue = dict(sorted(schedules["overdue"].items(), key=lambda item: -item[1])[:MAX_ITEMS])
+    missed = dict(list(schedules["missed"].items())[:MAX_ITEMS])
     unhandled = dict(list(schedules["unhandled"].items())[:MAX_ITEMS])
     skipped = dict(sorted(schedules["skipped"].items(), key=lambda item: -item[1])[:MAX_ITEMS])
     kept = {
@@ -25,7 +26,7 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
         "findings": status["findings"][:MAX_ITEMS],
         "trash": [group | {"example": group["example"][:_MAX_EXAMPLE]} for group in status["trash"][:MAX_ITEMS]],
         "schedules": schedules
-        | {"overdue": overdue, "unhandled": unhandled, "skipped": skipped}
+        | {"overdue": overdue, "unhandled": unhandled, "skipped": skipped, "missed": missed}
         | {"set_aside": list(schedules["set_aside"][:MAX_ITEMS])},
         "conductors": status["conductors"] | {"started": status["conductors"]["started"][-MAX_ITEMS:]},
         "paused": {"board": status["paused"]["board"], "names": status["paused"]["names"][:MAX_ITEMS]},

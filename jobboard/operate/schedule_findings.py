@@ -1,0 +1,56 @@
+"""What is said of schedules that post nothing: paused ones, and those whose last fire times were skipped or missed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from jobboard.schedules.progress import HISTORY_LENGTH
+
+#: From how many fires on that a schedule has skipped one after the other it is told.
+MANY_SKIPPED = 3
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple[str, str]]:
+    """Yield the id of one paused schedule, and a sentence about all.
+
+    :param pauses: the notes of those that were read, by id. :param number: how many are paused.
+    """
+    for id, note in list(pauses.items())[:1]:
+        why = f": {note}" if note else ""
+        more = f" ({number - 1} more {'is' if number == 2 else 'are'} paused, too: jobboard schedule ls)" * (number > 1)
+        yield id, f"Schedule {id!r} is paused{why}{more}. Resume it with: jobboard schedule resume {shlex.quote(id)}"
+
+
+def told_skips(skipped: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield the schedule that has skipped most, and a sentence that says how many others do. Now and then is normal."""
+    often = {id: number for id, number in skipped.items() if number >= MANY_SKIPPED}
+    if often:
+        most = max(often, key=often.__getitem__)
+        number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH)}"
+        why = f"the jobs that it posted before have not ended. See: jobboard schedule show {shlex.quote(most)}"
+        yield most, f"Schedule {most!r} has skipped its last {number}{_others(len(often) - 1)}: {why}"
+
+
+def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[tuple[str, str]]:
+    """Yield the schedule whose fire time was missed last, and a sentence that says of how many others it is so."""
+    if missed:
+        latest = max(missed, key=lambda id: missed[id][1] or _LONG_AGO)
+        number, fire_time = missed[latest]
+        at = f" of {fire_time:%Y-%m-%d %H:%M:%S} UTC" if fire_time else ""
+        which = f"fire{at} was" if number == 1 else f"{number} fires, the last{at}, were"
+        name = shlex.quote(latest)
+        yield (
+            latest,
+            (
+                f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}. "
+                f"See: jobboard schedule show {name}. Post it now with: jobboard schedule fire {name}"
+            ),
+        )
+
+
+def _others(number: int) -> str:
+    """Say that it is so with other schedules."""
+    return f" (the same holds for {number} other schedule{'s' * (number != 1)})" if number else ""
