@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -25,6 +26,7 @@ from jobboard import (
     RunningJob,
     backend,
 )
+from jobboard.board import client_of
 from jobboard.testing import clock_of, memory_board, posted, run_due
 
 handlers = Handlers()
@@ -269,3 +271,26 @@ def test_an_async_handler_awaits_its_calls(board: JobBoard) -> None:
     assert [ran.name for ran in run_due(board, awaiting)] == ["first", "second"]
     assert (job.result, job.record.checkpoint, job.record.progress) == (1, "seen", {"done": 1, "total": 2})
     assert posted(board, "second").result == "done"
+
+
+def test_sleepers_that_wake_by_themselves_run_as_well(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock goes on: one may wake after nothing could be claimed, and before its moment is read."""
+    sleeping = Handlers()
+
+    @sleeping.handler("sleep")
+    def sleep(job: RunningJob) -> str:
+        job.sleep(3600)
+        return "awake"
+
+    jobs = [board.post("sleep") for _ in range(3)]
+    reads = client_of(board).backend.jobs
+    read = reads.read
+
+    def late(uuids: Sequence[str]) -> Any:
+        clock_of(board).move(3600)
+        return read(uuids)
+
+    monkeypatch.setattr(reads, "read", late)
+    run_due(board, sleeping)
+    monkeypatch.undo()
+    assert [job.result for job in jobs] == ["awake"] * 3

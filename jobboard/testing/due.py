@@ -204,7 +204,11 @@ class _Runner:
     def walk_through_sleep(self) -> bool:
         """Move the clock of a board in memory to the moment at which the first job wakes; False if none sleeps."""
         rows = client_of(self._board).call(client_of(self._board).backend.jobs.read, list(self._sleeping))
+        slept = len(self._sleeping)
         self._sleeping = {row.uuid for row in rows if row is not None and row.state is JobState.DELAYED}
+        if len(self._sleeping) < slept:
+            # The clock goes on by itself: one has woken since nothing could be claimed.
+            return True
         moments = [row.run_at for row in rows if row is not None and row.uuid in self._sleeping]
         if not self._sleeping or self._board.store != "memory":
             return False
