@@ -17,30 +17,28 @@ from jobboard.text import in_one_line
 MAX_NAMED, _MAX_REASON = 3, 200
 
 
-def told_parents(parents: Iterable[FailedParent]) -> Iterator[tuple[str, str, str]]:
-    """Yield a kind, what it is about, and sentences, once for all jobs of one name and one kind of reason.
+def causes_of(parents: Iterable[FailedParent]) -> list[list[FailedParent]]:
+    """Return those together that are of one name and one kind of reason; one whose key is taken alone.
 
-    ``parent_failed`` is about one job, ``parents_failed`` about the name of several.
+    What brings the others back would be refused for that one.
     """
     causes: dict[tuple[str, ...], list[FailedParent]] = {}
     for parent in parents:
-        # What brings several back would be refused for one whose key is taken.
         alone = () if parent.holder is None else (parent.uuid,)
         causes.setdefault((parent.name, kind_of_reason(parent.reason), *alone), []).append(parent)
-    for (name, kind, *_), found in causes.items():
-        if len(found) == 1:
-            yield "parent_failed", found[0].uuid, _of_one(found[0])
-        else:
-            yield "parents_failed", name, _of_several(name, kind, found)
+    return list(causes.values())
 
 
-def _of_one(parent: FailedParent) -> str:
+def told_parent(parent: FailedParent) -> str:
+    """Say how many jobs wait for one in the trash, and what brings it back."""
     mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
     cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
     return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {cure}"
 
 
-def _of_several(name: str, kind: str, parents: Sequence[FailedParent]) -> str:
+def told_parents(parents: Sequence[FailedParent]) -> str:
+    """Say the same of several that are one cause."""
+    name, kind = parents[0].name, kind_of_reason(parents[0].reason)
     listed = [*map(named, parents[:MAX_NAMED])]
     listed += [f"and {len(parents) - MAX_NAMED} more"] if len(parents) > MAX_NAMED else []
     command = shlex.join(["jobboard", "restore", "--job-name", name, "--reason-kind", kind])
@@ -64,7 +62,7 @@ def _reason(parent: FailedParent) -> str:
 def told_trash(
     names: Iterable[NameOverview], groups: Sequence[TrashGroup], parents: Iterable[FailedParent]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a name and sentences for each that has jobs in the trash but those of which :func:`told_parents` tells."""
+    """Yield a name and sentences for each that has jobs in the trash beside these parents."""
     told = Counter(parent.name for parent in parents)
     for name in names:
         if (left := name.numbers.trashed - told[name.name]) > 0:

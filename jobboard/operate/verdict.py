@@ -13,7 +13,7 @@ from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
 from jobboard.operate.silence import Silence, fallen_silent, last_heard, told_silence, when_claims_end
-from jobboard.operate.trash_findings import told_parents, told_trash
+from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
@@ -129,8 +129,11 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
 
 
 def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
-    for kind, about, text in told_parents(overview.failed_parents):
-        yield Finding(Verdict.ATTENTION, kind, about, text)
+    for cause in causes_of(overview.failed_parents):
+        if len(cause) == 1:
+            yield Finding(Verdict.ATTENTION, "parent_failed", cause[0].uuid, told_parent(cause[0]))
+        else:
+            yield Finding(Verdict.ATTENTION, "parents_failed", cause[0].name, told_parents(cause))
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
