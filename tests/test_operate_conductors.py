@@ -13,6 +13,7 @@ from jobboard import Conductor, Entity, Handlers, JobBoard, Posting, backend
 from jobboard.operate.overview import overview
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
+from jobboard.operate.views import entity_view
 from jobboard.testing import clock_of, eventually, memory_board
 
 #: Everything is too late at once.
@@ -233,3 +234,33 @@ def test_an_outage_of_what_all_share_may_be_longer_than_a_restart() -> None:
         for then, verdict in ((100, "ATTENTION"), (100, "BAD")):
             clock_of(board).move(then)
             assert {each["kind"]: each["verdict"] for each in status(board)["findings"]}["no_conductor"] == verdict
+
+
+def test_fewer_conductors_are_told_for_some_minutes_while_there_is_work() -> None:
+    with memory_board() as board:
+        for name in ("w0", "w1"):
+            board.register_entity(Entity("conductor", name, {"names": ["a"], "uptime": 60, "running": 4}, ttl=1e6))
+        silent(board, "dead", "a", then=70)
+        assert found(board) == [], "no work"
+        kinds = []
+        for then in (0, 300, 300):
+            clock_of(board).move(then)
+            job = board.post("a")
+            told = [each for each in status(board)["findings"] if each["about"] == "dead"]
+            kinds.append([each["kind"] for each in told])
+            assert all(each["text"].startswith("1 of 3 conductors is gone, dead was last heard of ") for each in told)
+            board.cancel(job)
+        assert kinds == [["fewer_conductors"], ["fewer_conductors"], []]
+
+
+def test_who_is_gone_runs_nothing() -> None:
+    with memory_board() as board:
+        told = {"names": ["a"], "running": 4, "concurrency": 4, "stuck": 1, "longest": []}
+        for name in ("w0", "w1", "w2"):
+            board.register_entity(Entity("conductor", name, told, ttl=40 if name == "w1" else 1e6))
+        clock_of(board).move(50)
+        rows = {
+            row["name"]: (row["running"], row["stuck"], row["concurrency"])
+            for row in map(entity_view, board.entities())
+        }
+        assert rows == {"w0": (4, 1, 4), "w1": (None, None, 4), "w2": (4, 1, 4)}

@@ -15,7 +15,8 @@ PAGES = {
     **dict.fromkeys(("no_conductor", "one_name", "waits_long", "name_paused", "board_paused"), "names"),
     **dict.fromkeys(("lane_paused", "lane_idle", "lane_held"), "lanes"),
     **dict.fromkeys(
-        ("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "silent", "no_scheduler"), "conductors"
+        ("unhealthy", "stuck", "unsent", "runs_long", "conductor_gone", "fewer_conductors", "silent", "no_scheduler"),
+        "conductors",
     ),
     **dict.fromkeys(("overdue", "set_aside", "skips", "misses", "no_handler"), "schedules"),
     **dict.fromkeys(("schedulers_paused", "schedule_paused"), "schedules"),

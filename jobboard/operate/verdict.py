@@ -12,7 +12,7 @@ from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
-from jobboard.operate.silence import Silence, fallen_silent, last_heard, told_silence, when_claims_end
+from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_heard, told_silence, when_claims_end
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
@@ -70,10 +70,10 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
-    ``runs_long``, ``conductor_gone``, ``silent``, ``one_name``, ``waits_long``, ``board_paused``, ``name_paused``,
-    ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``, ``parents_failed``, ``overdue``, ``no_scheduler``,
-    ``schedulers_paused``, ``schedule_paused``, ``set_aside``, ``skips``, ``misses``, ``no_handler``, ``trash``,
-    ``held_back``, ``short``, ``not_durable``.
+    ``runs_long``, ``conductor_gone``, ``fewer_conductors``, ``silent``, ``one_name``, ``waits_long``,
+    ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``,
+    ``parents_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``, ``set_aside``,
+    ``skips``, ``misses``, ``no_handler``, ``trash``, ``held_back``, ``short``, ``not_durable``.
     """
     known = limits or Limits()
     found = [
@@ -217,6 +217,21 @@ def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
     told = [one for one in apart if one.held or missed[one]]
     for one in sorted(told, key=lambda one: not one.held)[:MAX_GONE]:
         yield Finding(Verdict.ATTENTION, "conductor_gone", one.name, _gone(one, missed[one]))
+    yield from _of_capacity(overview, limits, [one for one in apart if one not in told])
+
+
+def _of_capacity(overview: Overview, limits: Limits, gone: Sequence[GoneConductor]) -> Iterator[Finding]:
+    """Tell for some minutes of conductors that are gone for longer than a restart takes, and have work waiting."""
+    work = {name.name for name in overview.names if name.numbers.unclaimed and not name.paused}
+    lost = [
+        one for one in gone if not one.is_replaced and limits.unhandled < one.silent <= MAX_TOLD and one.names & work
+    ]
+    if lost:
+        alive = sum(entity.alive and entity.kind == "conductor" for entity in overview.entities)
+        number = f"{len(lost)} of {len(lost) + alive} conductors {'is' if len(lost) == 1 else 'are'} gone"
+        since = f"last heard of {duration(lost[0].silent)} ago"
+        text = f"{number}, {lost[0].name} was {since}, while jobs of their names wait. See: jobboard entities"
+        yield Finding(Verdict.ATTENTION, "fewer_conductors", lost[0].name, text)
 
 
 def _silence(overview: Overview) -> Silence | None:

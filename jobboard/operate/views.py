@@ -32,6 +32,7 @@ _ENTITY_COLUMNS = (
     "host", "pid", "executor", "concurrency", "running", "stuck", "stuck_names", "refused", "fault", "healthy",
     "quiet", "longest", "unsent", "names",
 )  # fmt: skip
+_ONLY_ALIVE = ("running", "stuck", "stuck_names", "longest", "unsent")
 
 
 def row_of(job: Job) -> dict[str, Any]:
@@ -116,12 +117,14 @@ def event_view(event: JobEvent) -> dict[str, Any]:
 
 
 def entity_view(entity: Entity) -> dict[str, Any]:
+    """Return a participant as plain data; what it told of the jobs that it runs holds only while it is alive."""
+    told = entity.metadata if entity.alive else {**entity.metadata, **dict.fromkeys(_ONLY_ALIVE)}
     return {
         "kind": entity.kind,
         "name": entity.name,
         "alive": entity.alive,
         "last_seen": entity.last_seen,
-        **{name: entity.metadata.get(name) for name in _ENTITY_COLUMNS},
+        **{name: told.get(name) for name in _ENTITY_COLUMNS},
     }
 
 

@@ -114,7 +114,7 @@ def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
         "python": metadata.get("python"),
         "uptime": _told(entity, "uptime"),
         "memory": _told(entity, "memory"),
-        "running": number_of(entity, "running"),
+        "running": number_of(entity, "running") if entity.alive else 0,
         "concurrency": number_of(entity, "concurrency"),
         "longest": runs_of(entity)[:_MAX_RUNS] if entity.alive else [],
         "stuck": number_of(entity, "stuck") if entity.alive else 0,
