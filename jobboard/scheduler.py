@@ -161,17 +161,22 @@ class Scheduler:
             self._work()
 
     def _work(self) -> None:
-        pause = _FIRST_RETRY_DELAY
+        pause, is_away = _FIRST_RETRY_DELAY, False
         try:
             while not self._stopping.is_set():
                 self._round_began_at = time.monotonic()
                 try:
                     self._listen()
-                    self._sleep(self._round())
+                    next_in = self._round()
+                    if is_away:
+                        is_away = False
+                        logger.info("scheduler %s goes on: the store is back", self._who)
+                    self._sleep(next_in)
                     pause = _FIRST_RETRY_DELAY
                 except BoardUnavailable as error:
                     # Once for each outage.
                     level = logging.WARNING if pause == _FIRST_RETRY_DELAY else logging.DEBUG
+                    is_away = True
                     logger.log(level, "scheduler %s waits for the store: %s", self._who, error)
                     self._stopping.wait(pause * random.uniform(0.5, 1.5))
                     pause = min(pause * 2, _MAX_RETRY_DELAY)

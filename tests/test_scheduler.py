@@ -195,6 +195,7 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: p
             at_once = Schedule(f"{outage}", At(datetime.now(UTC)), "resize")
             board.schedules.add(at_once)
             assert eventually(lambda outage=outage: board.stats().unclaimed == outage)
+            assert sum("the store is back" in text for text in caplog.messages) == outage
         assert scheduler.stop(10)
 
 

@@ -84,6 +84,8 @@ class Claimer:
         self._abandon_at = 0.0
         self._names_changed = False
         self._pause = _MIN_PAUSE
+        #: Whether it was said that the store is away.
+        self._is_away = False
         self._stopping = threading.Event()
         #: Whether it was told to stop.
         self.stopping = False
@@ -155,11 +157,19 @@ class Claimer:
         if not isinstance(error, BoardUnavailable):
             logger.error("conductor %s met a fault while claiming", self._who, exc_info=error)
         elif self._pause == _MIN_PAUSE:
+            self._is_away = True
             logger.warning("conductor %s waits for its store: %s", self._who, error)
         else:
             logger.debug("conductor %s still waits for its store: %s", self._who, error)
         self._idle_for(self._pause)
         self._pause = min(self._pause * 2, _MAX_PAUSE)
+
+    def _go_on(self) -> None:
+        """The store answers: the next pause is short, and the end of an outage is told once."""
+        self._pause = _MIN_PAUSE
+        if self._is_away:
+            self._is_away = False
+            logger.info("conductor %s goes on: its store is back", self._who)
 
     def _claim_until_stopped(self, waiter: Waiter, names: frozenset[str]) -> Iterator[bool]:
         """Claim until there is a stop, or the names have changed."""
@@ -180,7 +190,7 @@ class Claimer:
             if not jobs and not self._stopping.is_set() and self._slots.has_free():
                 due = self._until_due(waiter)
                 # Not after a claim that finds nothing: that may work in a store whose indexes are damaged.
-                self._pause = _MIN_PAUSE
+                self._go_on()
                 if due is None or due > 0 or not self._stopping.wait(_RETRY_DELAY):
                     self._slots.set_idle(True)
                     waiter.wait(due)
@@ -230,7 +240,7 @@ class Claimer:
         self._unanswered = frozenset()
         self._full_claims = self._full_claims + 1 if len(jobs) == free else 0
         if jobs:
-            self._pause = _MIN_PAUSE
+            self._go_on()
             self._on_claimed(jobs, sent)
         return jobs
 
