@@ -83,7 +83,9 @@ def _until(process: subprocess.Popen[str], text: str) -> str:
 def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> None:
     operator = Operator("All jobs of a kind fail", uri)
     invoices = [board.post("invoice") for _ in range(3)]
-    waiting = board.post("invoice", delay=3600)
+    waiting, later = board.post("invoice"), board.post("invoice", delay=3600)
+    board.claim(waiting, "w")
+    board.abandon(waiting, "w", delay=3600, reason="LookupError: no customer 8")
     process = conductor(start, board, uri, "broken")
     eventually(lambda: all(job.state is JobState.TRASHED for job in invoices), within=60)
 
@@ -106,10 +108,12 @@ def test_all_jobs_of_a_kind_fail(start: Start, board: JobBoard, uri: str) -> Non
     first = board.get(this["3f2a"])
     assert first.wait(60)
     assert "COMPLETE" in operator.run("jobboard show 3f2a", this)
-    operator.run("jobboard restore --job-name invoice --reason-kind 'LookupError: no customer #' --yes")
-    operator.run("jobboard run-now --job-name invoice --yes")
+    kind = "--job-name invoice --reason-kind 'LookupError: no customer #'"
+    operator.run(f"jobboard restore {kind} --newer-than 12h --yes")
+    operator.run(f"jobboard run-now {kind} --yes")
     assert all(job.wait(60) for job in [*invoices, waiting])
     assert all(map(is_complete, [*invoices, waiting]))
+    assert later.state is JobState.DELAYED, "it is for later"
     eventually_well(operator, board)
     assert operator.left == []
 

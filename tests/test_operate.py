@@ -43,9 +43,10 @@ class TestViews:
         board.claim(jobs[0], "alice")
         for job in jobs[1:3]:
             board.claim(job, "bob", expiry=math.inf)
+        board.extend(jobs[1], "bob", math.inf)
         bob, alice = owners(board)
         assert (bob["owner"], bob["jobs"], bob["names"], bob["alive"]) == ("bob", 2, ["a", "b"], True)
-        assert (bob["oldest"], bob["next_expiry"]) == (jobs[1].created_on, None)
+        assert (bob["oldest"], bob["next_expiry"]) == (jobs[1].history[1].at, None)
         assert (alice["owner"], alice["jobs"], alice["alive"]) == ("alice", 1, None)
         assert alice["next_expiry"] > datetime.now(UTC)
 

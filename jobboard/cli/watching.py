@@ -15,6 +15,7 @@ from jobboard.cli.selecting import selected, selectors
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.events import FREQUENT, EventKind, JobEvent
+from jobboard.operate.claimed_since import claimed_since
 from jobboard.operate.finding import ended_with_key, find_job, how_it_ended
 from jobboard.operate.selecting import Selection
 from jobboard.operate.views import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from jobboard.job import Job
 
 _JOB_COLUMNS = ("uuid", "name", "state", "priority", "key", "attempts", "owner", "created_on", "waits_for")
+#: Of how many claimed jobs the histories are read, one request each, to say since when they are claimed.
+_MAX_SINCE = 100
 #: What ``--columns`` may name.
 COLUMNS = (
     *_JOB_COLUMNS, "sequence", "run_at", "expires_at", "last_modified", "max_attempts", "token", "reason", "last_error",
@@ -61,13 +64,22 @@ _METADATA_COLUMNS = ("executor", "running", "concurrency", "stuck", "healthy", "
 @selectors(among=list(JobState), limit=100)
 @pass_session
 def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) -> None:
-    """List jobs in the order in which they are claimed; without --state those on the board."""
+    """List jobs in the order in which they are claimed; without --state those on the board.
+
+    Of the first 100 with --state claimed it says since when they are claimed.
+    """
     board, most = session.board(), selection.limit
     chosen = selection if is_given("states") else replace(selection, states=LIVE)
     jobs = selected(session, replace(chosen, limit=most and most + 1), board)
-    listed = itertools.islice(jobs, most)
-    rows = [row_of(job) for job in listed] if columns is None else [_fields_of(job, columns) for job in listed]
-    session.output.table(columns or _JOB_COLUMNS, rows, empty="no jobs", droppable=columns is None)
+    found = list(itertools.islice(jobs, most))
+    rows = [row_of(job) for job in found] if columns is None else [_fields_of(job, columns) for job in found]
+    shown = columns or _JOB_COLUMNS
+    if columns is None and chosen.states == {JobState.CLAIMED}:
+        shown = (*_JOB_COLUMNS, "claimed_on")
+        since = claimed_since(board, found[:_MAX_SINCE])
+        for row in rows:
+            row["claimed_on"] = since.get(row["uuid"])
+    session.output.table(shown, rows, empty="no jobs", droppable=columns is None)
     if not rows and selection.key is not None and not is_given("states"):
         _tell_ended(session, board, selection)
     if not is_given("limit") and next(jobs, None) is not None:

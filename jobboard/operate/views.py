@@ -146,19 +146,30 @@ def shards(board: JobBoard) -> list[dict[str, Any]]:
 
 
 def owners(board: JobBoard) -> list[dict[str, Any]]:
-    """Return who holds how many jobs, the one with most first.
+    """Return who holds how many jobs, the one with most first; one request more for each owner.
 
-    ``oldest`` is when the oldest of them was posted. ``stuck`` counts slots whose claims are over and whose handlers
-    have not returned; ``alive`` and ``stuck`` are None for an owner that never registered.
+    ``oldest`` is since when the first of them is claimed. ``stuck`` counts slots whose claims are over and whose
+    handlers have not returned; ``alive`` and ``stuck`` are None for an owner that never registered.
     """
+    from jobboard.operate.claimed_since import claimed_since, first_claims
+
     known = {entity.name: entity for entity in board.entities()}
     stuck = [name for name, entity in known.items() if entity.alive and number_of(entity, "stuck")]
-    rows = holdings(board.iterjobs(states={JobState.CLAIMED}), stuck)
-    return [row | _liveness(known.get(row["owner"])) for row in rows]
+    claimed = list(board.iterjobs(states={JobState.CLAIMED}))
+    first = first_claims(claimed)
+    since = claimed_since(board, list(first.values()))
+    oldest = {owner: since.get(job.uuid) for owner, job in first.items()}
+    return [
+        row | {"oldest": oldest.get(row["owner"])} | _liveness(known.get(row["owner"]))
+        for row in holdings(claimed, stuck)
+    ]
 
 
 def holdings(claimed: Iterable[Job], owners: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Return who holds how many of these jobs, the one with most first; ``owners`` are listed in any case."""
+    """Return who holds how many of these jobs, the one with most first; ``owners`` are listed in any case.
+
+    ``oldest`` is when the oldest of them was posted.
+    """
     held: dict[str, list[Job]] = {owner: [] for owner in owners}
     for job in claimed:
         held.setdefault(job.record.owner or "", []).append(job)
