@@ -21,7 +21,7 @@ PAGES = {
     **dict.fromkeys(("overdue", "set_aside", "skips", "misses", "no_handler"), "schedules"),
     **dict.fromkeys(("schedulers_paused", "schedule_paused"), "schedules"),
     "parent_failed": "jobs",
-    **dict.fromkeys(("parents_failed", "trash"), "trash"),
+    **dict.fromkeys(("failing", "parents_failed", "trash"), "trash"),
     **dict.fromkeys(("held_back", "short", "not_durable"), "health"),
 }
 

@@ -17,6 +17,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit
 from jobboard.operate.conductors import GoneConductor, gone_conductors
+from jobboard.operate.failing import RECENT, Failures, failures_of
 from jobboard.operate.held_lanes import HeldLane, held_lanes
 from jobboard.operate.held_up import FailedParent, failed_parents
 from jobboard.operate.trash import TrashGroup, grouped
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 #: Of how many names, those with most waiting jobs, the next job is read: one request and one job each. And of how many,
 #: those with most trash, the reasons are counted.
 MAX_NAMES = 20
-#: From how many jobs of the trash the reasons are counted: one request.
+#: From how many jobs of the trash the reasons are counted, and of how many delayed ones: one request each.
 MAX_TRASH_READ = 100
 #: How many schedules are read, those that are due first: the number of requests, and of schedules in each.
 MAX_SCHEDULE_PAGES, _SCHEDULE_PAGE = 2, 500
@@ -103,7 +104,9 @@ class Overview:
     """One look at a board; the parts are read one after the other, so they may differ by what happens meanwhile.
 
     :ivar at: the moment, by the store's clock.
-    :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash, the largest group first.
+    :ivar trash: of the first :data:`MAX_TRASH_READ` jobs in the trash; groups with a job of the last hour come first,
+        and then the largest.
+    :ivar failures: what failed in the last hour, of those, and of :data:`MAX_TRASH_READ` jobs that are delayed.
     :ivar limits: those of the board.
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
     :ivar held_lanes: strict lanes with jobs that wait for one which fails again and again.
@@ -129,6 +132,7 @@ class Overview:
     shortages: tuple[Shortage, ...] = ()
     persistence: Persistence | None = None
     gone: tuple[GoneConductor, ...] = ()
+    failures: tuple[Failures, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
@@ -136,11 +140,11 @@ def overview(board: JobBoard) -> Overview:
 
     Costs 6 requests, on etcd and SQLite one more, on Redis, PostgreSQL and MariaDB two more, and on Redis another one
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
-    trash, one more for more than 500 schedules, one if a conductor went away while jobs are claimed, and if jobs are
-    blocked one, and one for each lane of which none runs (5 at most) and each strict lane with a retry (5 at most), and
-    two for each job of the trash that has children, and three if it has a key (5 at most): 57 at most. Reads no job but
-    the next of each name, 100 of the trash, 100 that are claimed, 20 of each such lane, and 100 children of each such
-    job.
+    trash, one if jobs are delayed, one more for more than 500 schedules, one if a conductor went away while jobs are
+    claimed, and if jobs are blocked one, and one for each lane of which none runs (5 at most) and each strict lane with
+    a retry (5 at most), and two for each job of the trash that has children, and three if it has a key (5 at most): 58
+    at most. Reads no job but the next of each name, 100 of the trash, 100 delayed and 100 claimed ones, 20 of each such
+    lane, and 100 children of each such job.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -163,7 +167,10 @@ def overview(board: JobBoard) -> Overview:
         )
         for name, numbers in sorted(stats.names.items())
     )
-    trashed = _read_trash(board, _most({name: numbers.trashed for name, numbers in stats.names.items()}))
+    trashed = _read_some(
+        board, JobState.TRASHED, _most({name: numbers.trashed for name, numbers in stats.names.items()})
+    )
+    delayed = _read_some(board, JobState.DELAYED, _most({name: one.delayed for name, one in stats.names.items()}))
     holders = tuple(client.call(client.backend.maintenance.holders))
     shortages = tuple(client.call(client.backend.shortages))
     persistence = client.call(client.backend.persistence) if board.capabilities.durable else None
@@ -172,8 +179,10 @@ def overview(board: JobBoard) -> Overview:
     held = tuple(held_lanes(board, longest, limits, now))
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     gone = gone_conductors(board, entities, stats.claimed, now)
-    seen, trash = _summary(schedules, now, entities), tuple(grouped(trashed))
-    found = holders, limits, idle, held, failed, shortages, persistence, gone
+    seen = _summary(schedules, now, entities)
+    trash = tuple(sorted(grouped(trashed), key=lambda group: group.last < now - RECENT))
+    failures = failures_of([*trashed, *delayed], now)
+    found = holders, limits, idle, held, failed, shortages, persistence, gone, failures
     return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 
@@ -228,11 +237,11 @@ def _claimable_since(row: JobRow) -> float:
     return max(row.created_on, row.last_modified, row.run_at or 0.0)
 
 
-def _read_trash(board: JobBoard, names: Collection[str]) -> list[JobRow]:
+def _read_some(board: JobBoard, state: JobState, names: Collection[str]) -> list[JobRow]:
     if not names:
         return []
     client = client_of(board)
-    return client.call(client.backend.jobs.page, {JobState.TRASHED}, frozenset(names), None, MAX_TRASH_READ).rows
+    return client.call(client.backend.jobs.page, {state}, frozenset(names), None, MAX_TRASH_READ).rows
 
 
 def _read_schedules(board: JobBoard) -> tuple[list[ScheduleRow], bool]:

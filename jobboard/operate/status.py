@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from jobboard.board import JobBoard
 from jobboard.errors import BoardUnavailable
+from jobboard.operate.failing import Attempts
 from jobboard.operate.overview import Overview, overview
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
 from jobboard.operate.views import paused_view, shards
@@ -16,8 +18,12 @@ from jobboard.participants import Entity, began_at, is_quiet, number_of, runs_of
 from jobboard.validation import moment
 
 
-def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 57 requests at most.
+def status(
+    board: JobBoard, limits: Limits | None = None, attempts: Mapping[str, Attempts] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Look at a board, connected or not, and judge it; 58 requests at most.
+
+    :param attempts: those of names that somebody has counted.
 
     :returns: ``verdict`` (``"WELL"``, ``"ATTENTION"``, ``"BAD"``), ``findings``, and what was seen; of a store that
         can't be reached only the finding that says so, and ``shards``, the numbers of those that answer, of a board
@@ -32,7 +38,7 @@ def status(board: JobBoard, limits: Limits | None = None) -> dict[str, Any]:
         look = overview(board)
     except BoardUnavailable as error:
         return status_without(board, error) | _seen_of_shards(board)
-    return _view(board, findings(look, limits)) | _seen(look)
+    return _view(board, findings(look, limits, attempts)) | _seen(look)
 
 
 def status_without(board: JobBoard, error: Exception) -> dict[str, Any]:

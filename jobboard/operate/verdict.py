@@ -6,10 +6,12 @@ import enum
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.durations import duration
+from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
 from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_heard, told_silence, when_claims_end
@@ -66,14 +68,18 @@ class Limits:
     held_back: float = 600.0
 
 
-def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
+def findings(
+    overview: Overview, limits: Limits | None = None, attempts: Mapping[str, Attempts] = MappingProxyType({})
+) -> list[Finding]:
     """Return what is not well, the worst first; [] if all is.
 
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``conductor_gone``, ``fewer_conductors``, ``silent``, ``one_name``, ``waits_long``,
     ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``,
     ``parents_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``, ``set_aside``,
-    ``skips``, ``misses``, ``no_handler``, ``trash``, ``held_back``, ``short``, ``not_durable``.
+    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``.
+
+    :param attempts: those of names that somebody has counted.
     """
     known = limits or Limits()
     found = [
@@ -85,6 +91,8 @@ def findings(overview: Overview, limits: Limits | None = None) -> list[Finding]:
         *_of_gone(overview, known),
         *_of_filled_slots(overview, known),
     ]
+    failing = told_failing(overview.failures, attempts)
+    found += [Finding(Verdict.ATTENTION, "failing", name, text) for name, text in failing]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)

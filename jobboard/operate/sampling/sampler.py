@@ -13,6 +13,8 @@ from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import BoardUnavailable, JobBoardError, NotFound
 from jobboard.heartbeat import worker_id
+from jobboard.operate.failing import Attempts
+from jobboard.operate.sampling.attempts import attempts_in
 from jobboard.operate.sampling.buckets import Bucket, merged
 from jobboard.operate.sampling.counting import EventCounts
 from jobboard.operate.sampling.history import History, Period, levels
@@ -28,6 +30,8 @@ logger = logging.getLogger("jobboard.sampling")
 INTERVAL, _MAX_PAUSE = 10.0, 20.0
 #: A look may take this share of the time, so that a board whose jobs take long to count is looked at less often.
 _SHARE = 0.05
+#: From how many seconds the share of attempts that failed is told.
+_JUDGED = 900.0
 #: A holder that saved nothing for this many seconds has lost the lease: more than a pause and a long look.
 PATIENCE = 40.0
 
@@ -184,7 +188,7 @@ class Sampler:
 
     def _look_for_all(self) -> bool:
         """Look at the board; False if another was first to take the lease."""
-        seen = status(self._board, self._limits)
+        seen = status(self._board, self._limits, self._attempts())
         if "at" not in seen:
             self._status = seen
             return True
@@ -199,6 +203,10 @@ class Sampler:
             logger.warning("the history of board %r is not saved: %s", self._board.name, error)
         self._status = known
         return True
+
+    def _attempts(self) -> dict[str, Attempts]:
+        """Return what became of the attempts of the last minutes, as far as this one has counted them."""
+        return {} if self._current is None else attempts_in(self.minutes(self._current.at - _JUDGED))
 
     def _keep(self, known: dict[str, Any], now: float) -> bool:
         periods, both = self._periods(), (self._minutes, self._tens)

@@ -1,0 +1,73 @@
+"""The finding of jobs that fail now: what failed two days ago comes after it, and success ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobboard import JobBoard, Posting
+from jobboard.operate.sampling import Sampler
+from jobboard.operate.status import status
+from jobboard.testing import clock_of, memory_board
+
+
+def fail(board: JobBoard, name: str, *errors: str, delay: float | None = None) -> None:
+    """Let one job fail with each of these errors: for good, or with a retry later."""
+    for error in errors:
+        board.post(name)
+        [job] = board.claim_next("w", {name})
+        if delay is None:
+            board.trash(job, "w", reason=error, error=error)
+        else:
+            board.abandon(job, "w", delay=delay, reason=error, error=error)
+
+
+def told(view: dict[str, Any]) -> dict[str, str]:
+    return {each["about"]: each["text"] for each in view["findings"] if each["kind"] == "failing"}
+
+
+def test_what_fails_tonight_comes_before_what_failed_two_days_ago() -> None:
+    with memory_board() as board:
+        fail(board, "invoice", *["OSError: no route"] * 5)
+        assert "most often (5 of 5): OSError: no route" in told(status(board))["invoice"]
+        clock_of(board).move(2 * 86_400)
+        assert told(status(board)) == {}
+        fail(board, "invoice", "KeyError: 'iban'", "KeyError: 'vat_rate'", "KeyError: 'iban'")
+        view = status(board)
+        assert "3 of those that were read" in told(view)["invoice"]
+        assert "most often (2 of 3): KeyError: 'iban'" in told(view)["invoice"]
+        kinds = [each["kind"] for each in view["findings"]]
+        assert kinds.index("failing") < kinds.index("trash")
+        assert [group["kind"] for group in view["trash"]] == [
+            "KeyError: 'iban'",
+            "KeyError: 'vat_rate'",
+            "OSError: no route",
+        ]
+
+
+def test_jobs_that_wait_for_a_retry_tell_of_their_errors_too() -> None:
+    with memory_board() as board:
+        fail(board, "sms", "E: 1", "E: 2", "E: 3", delay=600)
+        fail(board, "mail", "E: 1", "E: 2", delay=600)
+        fail(board, "sleeps", *["it sleeps for 5 s"] * 4, delay=600)
+        board.post_many([Posting("later", delay=600)] * 4)
+        for job in board.post_many([Posting("by hand")] * 4):
+            board.trash(job, by="ada", reason="E: 1")
+        assert list(told(status(board))) == ["sms"], "two are no rule, and who sleeps or was put aside has not failed"
+
+
+def test_a_sampler_says_which_share_of_the_attempts_failed() -> None:
+    with memory_board() as board:
+        sampler = Sampler(board)
+        sampler.look()
+        fail(board, "invoice", *["E: 1"] * 6)
+        fail(board, "mail", *["E: 1"] * 4)
+        for name, number in (("invoice", 6), ("mail", 96)):
+            board.post_many([Posting(name)] * number)
+            for job in board.claim_next("w", {name}, limit=number):
+                board.consume(job, "w")
+        for _ in range(2):
+            sampler.look()
+        view = sampler.status()
+        assert told(view).keys() == {"invoice"}, "one in twenty-five is normal"
+        assert "50 % of 12 attempts since " in told(view)["invoice"]
+        sampler.stop()
