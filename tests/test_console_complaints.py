@@ -156,8 +156,8 @@ def test_numbers_are_those_of_the_store_whatever_events_say(board: JobBoard) -> 
         log._add(JobEvent(EventKind.POSTED, str(number), "mail", "me", 1, moment(1.0), None))
     board.post_many([Posting("mail") for _ in range(3)])
     said = text_of(ask.get("/b/shop/jobs"))
-    assert "waiting 3 running 0 delayed 0" in said
-    assert "Waiting 3" in text_of(ask.get("/b/shop/"))
+    assert "unclaimed 3 claimed 0 delayed 0" in said
+    assert "Unclaimed 3" in text_of(ask.get("/b/shop/"))
     log.close()
 
 

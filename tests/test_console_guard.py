@@ -300,7 +300,7 @@ def test_each_page_has_a_key_of_its_own(board: JobBoard) -> None:
     keys = re.findall(r'data-go="(.)"', page)
     assert sorted(set(keys)) == sorted(keys)
     assert {"o", "j", "t", "b"} < set(keys)
-    assert re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd>", page) == keys
+    assert re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd>", page) == [*keys[1:], keys[0]]
     other.close()
 
 

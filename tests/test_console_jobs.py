@@ -75,14 +75,37 @@ class TestList:
         for text in (jobs["first"].uuid, jobs["first"].uuid.upper(), "mail:order/7"):
             assert ask.get("/b/jobs/jobs", params={"q": text}).url.path.endswith(jobs["first"].uuid)
         assert len(uuids_in(ask.get("/b/jobs/jobs?q=mail"))) == 3
-        assert uuids_in(ask.get("/b/jobs/jobs?q=order/8")) == [jobs["second"].uuid]
+        assert ask.get("/b/jobs/jobs?q=order/8").url.path.endswith(jobs["second"].uuid)
+        assert sorted(uuids_in(ask.get("/b/jobs/jobs?q=order/"))) == sorted(
+            jobs[name].uuid for name in ("first", "second")
+        )
         assert "No jobs" in text_of(ask.get("/b/jobs/jobs?q=:none:"))
+
+    def test_a_key_is_found_behind_any_number_of_jobs_and_what_was_typed_stays(self, board: JobBoard) -> None:
+        board.post_many(Posting("mail", key=f"{n}") for n in range(60))
+        wanted = [board.post(name, key="tenant-42/nov") for name in ("report", "invoice")]
+        alone = board.post("report", key="tenant-43/nov")
+        ask = ask_as(board)
+        both = ask.get("/b/jobs/jobs?q=tenant-42/nov")
+        assert sorted(uuids_in(both)) == sorted(job.uuid for job in wanted)
+        assert 'name="q" id="find" value="tenant-42/nov"' in both.text
+        assert ask.get("/b/jobs/jobs?q=tenant-43/nov").url.path.endswith(alone.uuid)
+
+    def test_what_ended_last_comes_first(self, board: JobBoard) -> None:
+        jobs = [board.post("mail", priority=priority) for priority in ("low", "high", "normal")]
+        for job in jobs:
+            board.claim(job, "w")
+            board.consume(job, "w")
+        page = ask_as(board).get("/b/jobs/jobs?state=complete")
+        assert uuids_in(page) == [job.uuid for job in jobs[::-1]]
+        by_claims = ask_as(board).get("/b/jobs/jobs?state=complete&order=claims")
+        assert uuids_in(by_claims) == [jobs[1].uuid, jobs[2].uuid, jobs[0].uuid]
 
     def test_numbers_are_told_by_state(self, board: JobBoard, jobs: dict[str, Job]) -> None:
         said = text_of(ask_as(board).get("/b/jobs/jobs"))
-        assert "waiting 3 running 1 delayed 1 trash 1 complete all on the board 5" in said
+        assert "unclaimed 3 claimed 1 delayed 1 trashed 1 complete all on the board 5" in said
         mail = text_of(ask_as(board).get("/b/jobs/jobs?name=mail"))
-        assert "waiting 1 running 1 delayed 1 trash 0 complete all on the board 3" in mail
+        assert "unclaimed 1 claimed 1 delayed 1 trashed 0 complete all on the board 3" in mail
 
     def test_what_is_next_comes_first(self, board: JobBoard) -> None:
         board.post("b", delay=1000, priority="very_high")

@@ -61,7 +61,7 @@ def test_rates_are_of_what_was_heard(name: str) -> None:
     seen = told(Known(*minutes, name="mail"), 10, name)
     assert seen["Throughput"] == ("20 a minute", "60 finished")
     assert seen["Failure rate"] == ("17 %", "12 of 72 attempts")
-    assert seen["Wait"][0] == "2s, 39s"
+    assert seen["Wait"][0] == "2s"
     assert seen["Backlog"] == ("done in 30s", "10 wait, 6.7 fewer a minute")
     assert told(Known(*minutes, name="mail"), 10, "other")["Failure rate"][1] == "no attempt has ended"
 
@@ -69,13 +69,26 @@ def test_rates_are_of_what_was_heard(name: str) -> None:
 @pytest.mark.parametrize(
     ("minutes", "said"),
     [
-        ([busy(5), busy(9)], (None, "9 wait, 4 more a minute; nothing finishes")),
+        ([busy(5), busy(9)], ("growing", "9 wait, 4 more a minute")),
         ([busy(9, 3), busy(9, 3)], ("done in 3m", "9 wait, as many as before")),
         ([busy(9, 3)], ("done in 3m", "9 wait")),
     ],
 )
 def test_a_backlog_says_when_it_is_done(minutes: list[Figures], said: tuple[str, str]) -> None:
     assert told(Known(*minutes), 9)["Backlog"] == said
+
+
+@pytest.mark.parametrize(
+    ("paused", "said"),
+    [
+        (9, ("paused", "9 wait until a resume")),
+        (6, ("done in 1m", "9 wait, 6 of them paused, as many as before")),
+        (0, ("done in 3m", "9 wait, as many as before")),
+    ],
+)
+def test_what_is_paused_is_never_done(paused: int, said: tuple[str, str]) -> None:
+    tiles = pace_of(Known(busy(9, 3), busy(9, 3)), SPANS["1h"], "", 9, paused)
+    assert (tiles[-1].value, tiles[-1].note) == said
 
 
 @pytest.mark.parametrize("span", SPANS)
@@ -102,7 +115,7 @@ def test_the_overview_marks_when_something_was_paused(monkeypatch: pytest.Monkey
         sampler.look()
         page, of_other = (asking({"shop": board}).get(f"/b/shop/?name={name}") for name in ("", "other"))
         sampler.stop(20)
-    assert "Backlog - 3 wait" in text_of(page)
+    assert "Backlog paused 3 wait until a resume" in text_of(page)
     assert "Shaded: the board, or a name, was paused." in text_of(page)
     assert page.text.count('<rect class="pause"') == 1
     assert ("Shaded" in of_other.text, "style=" in page.text) == (False, False)

@@ -41,13 +41,13 @@ def test_of_several_pages_each_is_sorted_and_says_so(board: JobBoard) -> None:
     board.post_many(Posting("mail", key=f"{99 - n:02}") for n in range(60))
     ask = ask_as(board)
     first = ask.get("/b/jobs/jobs?sort=key&name=mail")
-    assert "The 50 jobs of this page, sorted; other pages are not." in text_of(first)
+    assert "1-50 of 60, this page sorted; other pages are not." in text_of(first)
     second = ask.get(next_of(first) or "")
     assert (len(uuids_in(first)), len(uuids_in(second))) == (50, 10)
     assert not set(uuids_in(first)) & set(uuids_in(second))
-    assert "The 10 jobs of this page, sorted" in text_of(second)
+    assert "51-60 of 60, this page sorted" in text_of(second)
     one = ask.get("/b/jobs/jobs?sort=key&key_prefix=4&name=mail")
-    assert "of this page" not in text_of(one)
+    assert "this page" not in text_of(one)
     assert "In the order in which they are claimed" in text_of(one)
 
 

@@ -38,6 +38,8 @@ SPANS = {
 
 #: How many names have a line, and how many characters of each are shown.
 _MAX_NAMES, _MAX_NAME = 4, 40
+#: How many points a chart has at least.
+_LEAST_POINTS = 10
 
 
 def span_named(name: str) -> str:
@@ -58,6 +60,8 @@ def buckets_of(sampler: Sampler, span: Span, now: float) -> list[Bucket]:
 def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     """Return a list of moments, and one for each gauge and for each count a minute; None where nothing is known.
 
+    It begins with the first moment of the span of which anything is known.
+
     And ``starts``, the moments at which conductors began; and ``names``, of all jobs, the lines of the names of which
     most waited.
 
@@ -66,7 +70,9 @@ def chart(sampler: Sampler, span: Span, name: str) -> dict[str, list[Any]]:
     now = time.time()
     buckets = {bucket.at: bucket for bucket in buckets_of(sampler, span, now)}
     last = max(buckets, default=int(now) // span.step * span.step)
-    moments = range(last - span.seconds + span.step, last + 1, span.step)
+    # Of a young board the time before its first look is left out, but for some, so that a line has room to grow.
+    first = min(min(buckets, default=last), last - (_LEAST_POINTS - 1) * span.step)
+    moments = range(max(first, last - span.seconds + span.step), last + 1, span.step)
     found = [figures_of(buckets.get(at), name) for at in moments]
     lines: dict[str, list[Any]] = {"at": list(moments)}
     for field in GAUGES:

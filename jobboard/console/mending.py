@@ -26,15 +26,19 @@ PAGES = {
 }
 
 _CONDUCTOR, _SCHEDULER = "jobboard conductor MODULE:HANDLERS", "jobboard scheduler"
-#: The command for each kind whose text has none, with what the finding is about in the place of ``{}``.
+#: The command for each kind whose text has none, and that no page stands for; ``{}`` is what the finding is about.
 COMMANDS = {
     **dict.fromkeys(("no_conductor", "lane_idle", "waits_long", "no_handler"), _CONDUCTOR),
     **dict.fromkeys(("no_scheduler", "overdue"), _SCHEDULER),
     "board_paused": "jobboard resume",
     "name_paused": "jobboard resume {}",
     "lane_paused": "jobboard resume --lane {}",
-    "set_aside": "jobboard schedule show {}",
 }
+#: How the links to these pages are called.
+_OPENS = {
+    "names": "Open names", "lanes": "Open lanes", "conductors": "Open conductors", "schedules": "Open schedules",
+    "jobs": "Open the job", "trash": "Open the trash", "health": "Open health",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,12 @@ class Button:
 class Mend:
     """What helps.
 
-    :ivar link: where an operator goes next. :ivar button: what mends it at once. :ivar command: for a terminal.
+    :ivar link: where an operator goes next. :ivar opens: what that is called.
+    :ivar button: what mends it at once. :ivar command: for a terminal.
     """
 
     link: str | None = None
+    opens: str = ""
     button: Button | None = None
     command: str | None = None
 
@@ -61,11 +67,17 @@ class Mend:
 def mend_of(view: View, kind: str, about: str | None) -> Mend:
     """Return what mends a finding, as far as this user may; a button stands for its command."""
     page = PAGES.get(kind)
-    link = page and view.url(page, **{"name" if page == "trash" else "q": about})
+    link, opens = page and _link_of(view, page, about), _OPENS.get(page or "", "")
     if button := _button(view, kind, about or ""):
-        return Mend(link, button)
+        return Mend(link, opens, button)
     command = COMMANDS.get(kind)
-    return Mend(link, None, command and command.format(shlex.quote(about or "")))
+    return Mend(link, opens, None, command and command.format(shlex.quote(about or "")))
+
+
+def _link_of(view: View, page: str, about: str | None) -> str:
+    if page == "jobs":
+        return view.url(f"jobs/{about}")
+    return view.url(page, **{"name" if page == "trash" else "q": about})
 
 
 def _button(view: View, kind: str, about: str) -> Button | None:

@@ -19,6 +19,10 @@ _POINTS = 60
 _LEAST_HEARD = 20.0
 #: From how many seconds the present rates are.
 _PRESENT = 600.0
+#: From how many jobs a minute on a backlog grows.
+_LEAST_GROWTH = 0.1
+#: How many parts of a span a course has at least, of a console that is younger.
+_LEAST_PARTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,11 @@ class _Part:
         return self.figures.failed / ended if ended else None
 
 
-def pace_of(sampler: Sampler, span: Span, name: str, waiting: int) -> list[Tile]:
+def pace_of(sampler: Sampler, span: Span, name: str, waiting: int, paused: int = 0) -> list[Tile]:
     """Return the tiles of a span of time.
 
     :param name: the job name that they are about; "" for all. :param waiting: how many of its jobs wait now.
+    :param paused: how many of these nobody claims, as their name or the board is paused.
     """
     now = time.time()
     buckets = buckets_of(sampler, span, now)
@@ -64,7 +69,7 @@ def pace_of(sampler: Sampler, span: Span, name: str, waiting: int) -> list[Tile]
         _throughput(whole, parts, span),
         _failures(whole, parts, span),
         _waits(whole, parts, span),
-        _backlog(waiting, _part(recent, name), _change(recent, name), parts, span),
+        _backlog(waiting, paused, _part(recent, name), _growth(recent, name), parts, span),
     ]
 
 
@@ -74,7 +79,7 @@ def _part(buckets: Sequence[Bucket], name: str) -> _Part:
 
 
 def _parts(buckets: Sequence[Bucket], span: Span, name: str, now: float) -> list[_Part | None]:
-    """Return the parts of the span, the oldest first; None where nothing is known."""
+    """Return the parts of the span from the first one of which anything is known; None where nothing is."""
     step = math.ceil(span.seconds / _POINTS / span.step) * span.step
     number = math.ceil(span.seconds / step)
     # The present step is the last part, though it is not over.
@@ -83,7 +88,8 @@ def _parts(buckets: Sequence[Bucket], span: Span, name: str, now: float) -> list
     for bucket in buckets:
         if 0 <= (index := (bucket.at - begin) // step) < number:
             found[index].append(bucket)
-    return [_part(group, name) if group else None for group in found]
+    known = next((index for index, group in enumerate(found) if group), number)
+    return [_part(group, name) if group else None for group in found[min(known, number - _LEAST_PARTS) :]]
 
 
 def _course(parts: Sequence[_Part | None], *values: Callable[[_Part], float | None]) -> tuple[Sparkline | None, float]:
@@ -116,33 +122,49 @@ def _waits(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
     course, most = _course(
         parts, lambda part: part.figures.wait.percentile(0.5), lambda part: part.figures.wait.percentile(0.95)
     )
-    value = None if half is None or most_of is None else f"{short_duration(half)}, {short_duration(most_of)}"
-    note = "p50, p95 until a claim" if value else "no claim heard yet"
+    if half is None or most_of is None:
+        value, note = None, "no claim heard yet"
+    else:
+        value, note = short_duration(half), f"median until a claim; p95 {short_duration(most_of)}"
     return Tile("Wait", value, note, course, f"{span.title}, p50 and p95, at most {short_duration(most)}")
 
 
-def _backlog(waiting: int, recent: _Part, change: str, parts: Sequence[_Part | None], span: Span) -> Tile:
-    """Say when those that wait now are done, at the rate of the last ten minutes."""
+def _backlog(
+    waiting: int, paused: int, recent: _Part, growth: float | None, parts: Sequence[_Part | None], span: Span
+) -> Tile:
+    """Say when those that wait now are done, at the rate of the last ten minutes, if they ever are."""
     course, most = _course(parts, lambda part: part.figures.waiting)
-    label = f"{span.title}, at most {most:,.0f} waiting"
+    label = f"{span.title}, at most {most:,.0f} unclaimed"
+    rate, held = recent.rate("finished"), f", {paused:,} of them paused" if paused else ""
+    note = f"{waiting:,} wait{held}{_told(growth)}"
     if not waiting:
-        return Tile("Backlog", "done", "nothing waits", course, label)
-    rate = recent.rate("finished")
-    note = f"{waiting:,} wait{change}"
-    if not rate:
-        return Tile("Backlog", None, f"{note}; nothing finishes" if rate == 0 else note, course, label)
-    return Tile("Backlog", f"done in {short_duration(waiting / rate * 60)}", note, course, label)
+        value, note = "done", "nothing waits"
+    elif paused >= waiting:
+        value, note = "paused", f"{waiting:,} wait until a resume"
+    elif growth is not None and growth >= _LEAST_GROWTH:
+        value = "growing"
+    elif rate:
+        seconds = (waiting - paused) / rate * 60
+        value = "done in under 1s" if seconds < 1 else f"done in {short_duration(seconds)}"
+    else:
+        value, note = None, f"{note}; nothing finishes" if rate == 0 else note
+    return Tile("Backlog", value, note, course, label)
 
 
-def _change(minutes: Sequence[Bucket], name: str) -> str:
-    """Say by how many the jobs that wait became more or fewer."""
+def _growth(minutes: Sequence[Bucket], name: str) -> float | None:
+    """Return by how many the jobs that wait became more a minute; negative if fewer, None if too little is known."""
     if len(minutes) < 2:
-        return ""
+        return None
     first, last = (_part([minutes[index]], name).figures.waiting for index in (0, -1))
-    change = (last - first) * 60 / (minutes[-1].at - minutes[0].at)
-    if abs(change) < 0.1:
+    return (last - first) * 60 / (minutes[-1].at - minutes[0].at)
+
+
+def _told(growth: float | None) -> str:
+    if growth is None:
+        return ""
+    if abs(growth) < _LEAST_GROWTH:
         return ", as many as before"
-    return f", {_number(abs(change))} {'more' if change > 0 else 'fewer'} a minute"
+    return f", {_number(abs(growth))} {'more' if growth > 0 else 'fewer'} a minute"
 
 
 def _number(value: float) -> str:

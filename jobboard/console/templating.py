@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +17,9 @@ from jobboard.operate.durations import duration, short_duration
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
+_UUID = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+#: Conductors are called LABEL@HOST:PID:NUMBER.
+_CONDUCTOR = re.compile(r"(.+):(\d{1,10}):[0-9a-f]{4,16}")
 
 
 @cache
@@ -30,6 +34,8 @@ def environment() -> Environment:
     )
     made.filters |= {
         "shown": shown,
+        "linked": linked,
+        "owner": owner_of,
         "block": block,
         "moment": moment_of,
         "age": age_of,
@@ -47,6 +53,31 @@ def shown(value: Any) -> Markup:
     text = str(value)
     cut = f"{visible(text[:_MAX_TEXT], '')}…" if len(text) > _MAX_TEXT else visible(text, "")
     return Markup("<bdi>{}</bdi>").format(cut)
+
+
+def linked(text: str, link: str) -> Markup:
+    """Show a sentence with a link to each job whose uuid is in it.
+
+    :param link: where jobs are; a slash and the uuid follow.
+    """
+    found = _UUID.split(text)
+    parts = [shown(part) if index % 2 == 0 else _job_link(part, link) for index, part in enumerate(found) if part]
+    return Markup().join(parts)
+
+
+def _job_link(uuid: str, link: str) -> Markup:
+    return Markup('<a href="{}/{}"><code title="{}">{}</code></a>').format(link, uuid, uuid, uuid[-8:])
+
+
+def owner_of(name: str | None) -> Markup:
+    """Show who holds a job: the label and the host of a conductor, with all of its name on hover."""
+    if name is None:
+        return shown(None)
+    known = _CONDUCTOR.fullmatch(name)
+    if known is None:
+        return Markup('<span class="owner">{}</span>').format(shown(name))
+    whole, pid = visible(name[:_MAX_TEXT], ""), known[2]
+    return Markup('<span class="owner" title="{}">{} <small>{}</small></span>').format(whole, shown(known[1]), pid)
 
 
 def block(value: Any) -> Markup:

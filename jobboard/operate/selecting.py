@@ -87,7 +87,7 @@ class Selection:
         stopped: Callable[[int], object] = lambda number: None,
         after: tuple[float, str] | None = None,
     ) -> list[Job]:
-        """Return the jobs that are newest first: that came into the trash last, or were posted last.
+        """Return the jobs that are newest first: that came into the trash or ended last, or were posted last.
 
         Reads those of its states and names, 500 a request, ``scan`` of them at most; keeps ``limit`` of them.
 
@@ -143,8 +143,9 @@ class Selection:
 
 
 def place_of(job: Job) -> tuple[float, str]:
-    """Return the place of a job among those that are listed newest first."""
-    return _since(job), job.uuid
+    """Return the place of a job among those that are listed newest first; of complete ones, by their ends."""
+    is_over = job.record.state is JobState.COMPLETE
+    return job.record.last_modified.timestamp() if is_over else _since(job), job.uuid
 
 
 def begins_or_ends(uuid: str, part: str) -> bool:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jobboard.console.carried import as_json, details_of
+from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
@@ -99,7 +100,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         may_retry=has_ended and view.may("retry") and view.may("details"),
         anew=find_anew(view.board, job) if has_ended else None,
         carried=_carried(view, job) if view.may("details") else None,
-        progress=_progress(job),
+        progress=progress_of(job),
         attempts=_attempts(job),
         is_whole=_is_whole(job),
         every_state=[state.value.lower() for state in JobState],
@@ -139,17 +140,6 @@ def _carried(view: View, job: Job) -> list[tuple[str, str]]:
         "Result": record.result,
     }
     return [(name, as_json(value)) for name, value in parts.items() if value is not None]
-
-
-def _progress(job: Job) -> tuple[float, float | None] | None:
-    """Return how much is done, and of how much."""
-    report = job.record.progress
-    if job.record.state is not JobState.CLAIMED or not isinstance(report, dict):
-        return None
-    done, total = report.get("done"), report.get("total")
-    if not isinstance(done, (int, float)):
-        return None
-    return done, total if isinstance(total, (int, float)) and total > 0 else None
 
 
 def _attempts(job: Job) -> list[Row]:

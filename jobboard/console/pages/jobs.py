@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -12,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
+from jobboard.console.runs import progress_of, run_seconds
 from jobboard.console.shared import answers_of
 from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
@@ -24,19 +28,19 @@ from jobboard.operate.trash import trash_groups
 from jobboard.states import LIVE, JobState
 from jobboard.stats import COUNTED
 
+if TYPE_CHECKING:
+    from jobboard.job import Job
+
 #: Jobs on a page.
 PAGE = 50
 #: Seconds for which the numbers of jobs are shown as they were.
 _STATS_AGE = 5.0
-#: How the lists of one state are called, as the overview calls them; that of what is next comes first.
-_TABS = {
-    "unclaimed": "waiting",
-    "claimed": "running",
-    "delayed": "delayed",
-    "blocked": "blocked",
-    "trashed": "trash",
-    "complete": "complete",
-}
+#: The lists of one state; that of what is next comes first.
+_TABS = ("unclaimed", "claimed", "delayed", "blocked", "trashed", "complete")
+#: Of how many names a search looks whether a job of them has this key, and how many are offered in a field.
+_MAX_TRIED, _MAX_OFFERED = 100, 200
+#: Seconds for which what is offered, and a list of the newest, which reads many jobs, are kept.
+_OFFERS_AGE, _NEWEST_AGE = 60.0, 15.0
 #: What is shown first: what is next. Delayed jobs would stand between it.
 _NEXT = Filters({"state": ["unclaimed"]}, Selection(states={JobState.UNCLAIMED}))
 #: By what the jobs of a page can be sorted.
@@ -44,10 +48,12 @@ _COLUMNS: dict[str, Column] = {
     "name": lambda job: job.name,
     "state": lambda job: job.record.state.value,
     "key": lambda job: job.key,
+    "lane": lambda job: job.lane,
     "attempts": lambda job: job.record.attempts,
     "owner": lambda job: job.record.owner,
     "posted": lambda job: job.created_on,
     "changed": lambda job: job.record.last_modified,
+    "ran": run_seconds,
 }
 _TRASH_COLUMNS = {column: attrgetter(column) for column in ("name", "kind", "jobs", "first", "last")}
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
@@ -60,18 +66,62 @@ def show(view: View) -> Response:
     filters = filters_of(view) if set(view.request.query_params) - {"sort"} else _NEXT
     after = view.query("after") or None
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
-    is_newest = view.query("order") == "newest" and filters.states == ["trashed"]
+    is_newest = _is_newest(filters, view.query("order"))
     page = (_newest if is_newest else _page)(view, filters, after)
     sorting = sorting_of(view, _COLUMNS)
-    # A column in which nothing stands takes its room from the others.
-    filled = {column for column in ("key", "owner") if any(_COLUMNS[column](job) for job in page.jobs)}
-    filled |= {"changed"} if any(job.record.last_modified != job.created_on for job in page.jobs) else set()
-    brief = {job.uuid: text for job in page.jobs if (text := brief_details(view, job))}
+    tabs, total = _tabs(view, filters)
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
-        tabs=_tabs(view, filters), actions=actions, brief=brief, filled=filled,
-        is_newest=is_newest, ended=_ended(view, filters, page),
+        tabs=tabs, actions=actions, brief={job.uuid: text for job in page.jobs if (text := brief_details(view, job))},
+        filled=_filled(page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), offers=_offers(view),
+        place=_place(filters, page, _before(view), total), before=_before(view), run_seconds=run_seconds,
+        progress_of=progress_of,
     )  # fmt: skip
+
+
+def _is_newest(filters: Filters, order: str) -> bool:
+    """Whether what ended last comes first: of complete jobs, and where the trash is asked for so."""
+    return (filters.states == ["complete"] and order != "claims") or (
+        filters.states == ["trashed"] and order == "newest"
+    )
+
+
+def _filled(jobs: Sequence[Job]) -> set[str]:
+    """Return the columns in which something stands; another one takes its room from the others."""
+    filled = {
+        column for column in ("key", "lane", "owner", "ran") if any(_COLUMNS[column](job) is not None for job in jobs)
+    }
+    if any(job.record.last_modified != job.created_on for job in jobs):
+        filled.add("changed")
+    if len({job.record.state for job in jobs}) > 1:
+        filled.add("state")
+    if any(progress_of(job) for job in jobs):
+        filled.add("progress")
+    return filled
+
+
+def _place(filters: Filters, page: JobsPage, before: int, total: int | None) -> str:
+    """Return which jobs of how many these are, such as 51-100 of 6,001."""
+    last = before + len(page.jobs)
+    is_known = total is not None and not set(filters.query) - {"state", "name"}
+    return f"{before + 1:,}-{last:,}" + (f" of {max(total or 0, last):,}" if is_known else "")
+
+
+def _before(view: View) -> int:
+    """Return how many jobs the pages before this one had."""
+    before = view.query("before")
+    return int(before) if before.isdecimal() and len(before) < 10 else 0
+
+
+def _offers(view: View) -> dict[str, list[str]]:
+    """Return the names, lanes and schedules that can be picked, as they were a minute ago."""
+    answers, board = answers_of(view), view.board
+    names = answers.get("stats", board.stats, _STATS_AGE).names
+    lanes = answers.get("offered lanes", lambda: [lane.lane for lane in board.limits.lanes()], _OFFERS_AGE)
+    ids = answers.get(
+        "offered schedules", lambda: [each.id for each in islice(board.schedules, _MAX_OFFERED)], _OFFERS_AGE
+    )
+    return {"name": sorted(names)[:_MAX_OFFERED], "lane": sorted(lanes), "schedule": sorted(ids)}
 
 
 def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
@@ -82,7 +132,12 @@ def _page(view: View, filters: Filters, after: str | None) -> JobsPage:
 
 
 def _newest(view: View, filters: Filters, after: str | None) -> JobsPage:
-    """Return what came into the trash last, before this place; ``read`` is 0 if all that fits was looked at."""
+    """Return what ended last, before this place; ``read`` is 0 if all that fits was looked at."""
+    key = ("newest", str(sorted(filters.query.items())), after)
+    return answers_of(view).get(key, lambda: _newest_now(view, filters, after), _NEWEST_AGE)
+
+
+def _newest_now(view: View, filters: Filters, after: str | None) -> JobsPage:
     stops: list[int] = []
     try:
         since, _, uuid = (after or "").partition(",")
@@ -107,44 +162,62 @@ def _is_for(view: View, filters: Filters, right: str, action: Action) -> bool:
     return view.may(right) and bool(action.states & set(filters.selection.states))
 
 
-def _tabs(view: View, filters: Filters) -> list[tuple[str, str, int | None, bool]]:
-    """Return the label, the link and the number of jobs of each set of states, and whether it is the present one."""
+def _tabs(view: View, filters: Filters) -> tuple[list[tuple[str, str, int | None, bool]], int | None]:
+    """Return the label, the link and the number of jobs of each set of states, and whether it is the present one.
+
+    And the number of the present one; None if it is not known.
+    """
     board_stats = answers_of(view).get("stats", view.board.stats, _STATS_AGE)
     name = filters.get("name")
     stats = board_stats.names.get(name) if name else board_stats
     numbers = {state: getattr(stats, state, 0) for state in COUNTED}
     tabs: list[tuple[str, list[str], int | None]] = [
-        (label, [state], numbers.get(state))
-        for state, label in _TABS.items()
+        (state, [state], numbers.get(state))
+        for state in _TABS
         if state != "blocked" or numbers["blocked"] or "blocked" in filters.states
     ]
     live = [state.value.lower() for state in LIVE]
     tabs.append(("all on the board", sorted(live), sum(numbers[state] for state in live)))
     shown = sorted(filters.states) or sorted(live)
-    return [
+    links = [
         (label, view.url("jobs", **filters.but(state=states)), number, shown == states)
         for label, states, number in tabs
     ]
+    return links, next((number for _, states, number in tabs if states == shown), None)
 
 
 def _search(view: View, text: str) -> Response:
-    """Take a text for a uuid or a part of it, NAME:KEY, a name, or the beginning of a key, whichever it can be."""
-    board, states = view.board, [state.value.lower() for state in JobState]
+    """Take a text for a uuid, NAME:KEY, a key, a name, a part of a uuid or the beginning of a key, whichever it is."""
+    states = [state.value.lower() for state in JobState]
     try:
-        return _to(view, f"jobs/{UUID(text)}")
+        return _to(view, f"jobs/{UUID(text)}", found=text)
     except ValueError:
         pass
-    for colon in [match.start() for match in re.finditer(":", text)][:5]:
-        name, key = text[:colon], text[colon + 1 :]
-        try:
-            return _to(view, f"jobs/{board.find(name, key).uuid}")
-        except (NotFound, ValueError):
-            continue
-    if text in board.stats().names:
-        return _to(view, "jobs", state=view.request.query_params.getlist("state"), name=text)
+    names = answers_of(view).get("stats", view.board.stats, _STATS_AGE).names
+    if text in names:
+        return _to(view, "jobs", state=view.request.query_params.getlist("state"), name=text, found=text)
+    found = _found_by_key(view, text, sorted(names)[:_MAX_TRIED])
+    if len(found) == 1:
+        return _to(view, f"jobs/{found[0]}", found=text)
+    if found:
+        return _to(view, "jobs", state=states, key=text, found=text)
     if _UUID_PART.fullmatch(text):
-        return _to(view, "jobs", state=states, uuid=text)
-    return _to(view, "jobs", state=states, key_prefix=text)
+        return _to(view, "jobs", state=states, uuid=text, found=text)
+    return _to(view, "jobs", state=states, key_prefix=text, found=text)
+
+
+def _found_by_key(view: View, text: str, names: Sequence[str]) -> list[str]:
+    """Return the uuids of the live jobs that NAME:KEY, or KEY with any of these names, stands for."""
+    pairs = [(text[: match.start()], text[match.end() :]) for match in islice(re.finditer(":", text), 5)]
+    found = list(filter(None, (_find(view, name, key) for name, key in pairs)))
+    return found[:1] or list(filter(None, (_find(view, name, text) for name in names)))
+
+
+def _find(view: View, name: str, key: str) -> str | None:
+    try:
+        return view.board.find(name, key).uuid
+    except (NotFound, ValueError):
+        return None
 
 
 def _to(view: View, path: str, **query: object) -> Response:

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, starts_of, table
+from jobboard.console.folding import folded, without_command
 from jobboard.console.mending import mend_of
 from jobboard.console.pace import Tile, pace_of
 from jobboard.console.shared import answers_of, counted, sampler_of
@@ -17,8 +18,10 @@ from jobboard.operate.sampling import Sampler
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
-#: How many findings, names and groups of trash the overview has; their own pages have more.
+#: How many names and groups of trash the overview has; their own pages have more.
 _MAX_ROWS = 10
+#: How many findings are read, and how many lines of them are shown at once.
+_MAX_FINDINGS, _FIRST_LINES = 100, 3
 
 
 def show(view: View) -> Response:
@@ -27,14 +30,14 @@ def show(view: View) -> Response:
     status = sampler.status(_FIRST_LOOK)
     span, name = span_named(view.query("span")), view.query("name")
     rows, since = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
-    worst = status["findings"][:_MAX_ROWS]
-    findings = [finding | {"mend": mend_of(view, finding["kind"], finding["about"])} for finding in worst]
+    worst = [_mended(view, finding) for finding in status["findings"][:_MAX_FINDINGS]]
     return view.render(
         "overview.html",
         seen=status,
         counted=counted(status),
-        findings=findings,
-        more=len(status["findings"]) - len(findings) + status.get("left_out", {}).get("findings", 0),
+        findings=folded(worst),
+        first=_FIRST_LINES,
+        more=len(status["findings"]) - len(worst) + status.get("left_out", {}).get("findings", 0),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
         trash=status.get("trash", [])[:_MAX_ROWS],
         trash_read=status.get("trash_read", sum(group["jobs"] for group in status.get("trash", []))),
@@ -51,6 +54,12 @@ def show(view: View) -> Response:
     )
 
 
+def _mended(view: View, finding: Mapping[str, Any]) -> dict[str, Any]:
+    mend = mend_of(view, finding["kind"], finding["about"])
+    text = without_command(finding["text"]) if mend.button else finding["text"]
+    return {**finding, "text": text, "mend": mend}
+
+
 def history(view: View) -> Response:
     """Return the points of the charts as JSON; no request."""
     sampler: Sampler = sampler_of(view)
@@ -64,8 +73,10 @@ def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, n
     if "names" not in status:
         return []
     numbers = status["names"].get(name, {}) if name else status["totals"]
-    waiting = numbers.get("unclaimed", 0)
-    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting))
+    waiting, names = numbers.get("unclaimed", 0), [numbers] if name else status["names"].values()
+    is_paused = any(finding["kind"] == "board_paused" for finding in status["findings"])
+    paused = waiting if is_paused else sum(each["unclaimed"] for each in names if each.get("paused"))
+    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting, paused))
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))

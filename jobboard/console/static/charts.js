@@ -1,7 +1,7 @@
 // Draws the charts of a page from its JSON. The numbers are in a table as well, for those who have no scripts or no eyes for them.
 (() => {
   "use strict";
-  const HEIGHT = 180, DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
+  const HEIGHT = 150, DASHES = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
   // By its box: the plot, what is drawn in it, and the answer that this comes from.
   const plots = new Map(), drawn = new Map(), answers = new Map();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -13,6 +13,15 @@
   };
 
   const WHOLE = [1, 2, 5].flatMap((first) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => first * 10 ** zeros)).sort((one, other) => one - other);
+  // As the pages write spans: two units at most.
+  const span = (seconds) => {
+    const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]].map(([unit, name], index, units) => [Math.floor((index ? seconds % units[index - 1][0] : seconds) / unit), name]);
+    const from = parts.findIndex(([number]) => number);
+    return from < 0 ? "0s" : parts.slice(from, from + 2).filter(([number]) => number).map((part) => part.join("")).join("");
+  };
+  const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+  // How the states are called that the history has under other names.
+  const FIELDS = { unclaimed: "waiting", claimed: "running" };
   // As wide as the longest number.
   const wide = (_plot, labels) => 20 + 7 * Math.max(3, ...(labels ?? []).map((label) => String(label).length));
   // In the browser's zone, of 24 hours, as in Sweden.
@@ -57,7 +66,7 @@
   const linesOf = (box, answer) => {
     const all = box.dataset.series === "names"
       ? answer.names.map(({ name, waiting }) => [name, waiting])
-      : box.dataset.series.split(",").map((name) => [name, answer[name]]);
+      : box.dataset.series.split(",").map((name) => [name, answer[FIELDS[name] ?? name]]);
     return all.map(([label, values], index) => ({ label, values, index })).filter(({ values }) => values.some(Boolean));
   };
 
@@ -72,12 +81,13 @@
   };
 
   const options = (box, lines, width) => {
-    const isStack = box.matches(".stacked");
+    const isStack = box.matches(".stacked"), isTime = box.dataset.unit === "s";
+    const unit = (value) => isTime && value !== "" ? span(value) : value;
     const series = lines.map(({ label, index }, place) => {
       const stroke = () => colour(`--line-${index + 1}`);
       return {
         label, stroke, width: isStack ? 1 : 2, dash: isStack ? [] : DASHES[index], fill: isStack ? () => `${stroke()}66` : undefined,
-        value: (_plot, _edge, _series, at) => at == null ? "" : drawn.get(box)[place].values[at] ?? "",
+        value: (_plot, _edge, _series, at) => at == null ? "" : unit(drawn.get(box)[place].values[at] ?? ""),
         points: { show: false, filter: alone, size: 7, fill: stroke },
       };
     });
@@ -90,7 +100,7 @@
       legend: { markers: { fill: (_plot, place) => place && colour(`--line-${lines[place - 1].index + 1}`) } },
       bands: isStack ? lines.slice(1).map((_line, place) => ({ series: [place + 1, place + 2] })) : [],
       series: [{ value: (_plot, seconds) => seconds && moment(seconds) }, ...series],
-      axes: [{ values: (_plot, moments) => moments.map(clock), size: 30 }, { size: wide, incrs: WHOLE }].map((own) => ({
+      axes: [{ values: (_plot, moments) => moments.map(clock), size: 30 }, isTime ? { size: wide, incrs: TIMES, values: (_plot, all) => all.map(span) } : { size: wide, incrs: WHOLE }].map((own) => ({
         stroke: () => colour("--quiet"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, ...own,
       })),
       scales: { y: { range: (_plot, _least, most) => [0, Math.max(most * 1.1, 1)] } },
@@ -101,6 +111,7 @@
     const lines = linesOf(box, answer), before = drawn.get(box), isStack = box.matches(".stacked");
     const data = [answer.at, ...(isStack ? stacked(lines) : lines.map(({ values }) => values))];
     const place = box.querySelector(".plot"), plot = plots.get(box);
+    box.classList.toggle("is-single", lines.length < 2);
     answers.set(box, answer);
     drawn.set(box, isStack ? lines.reverse() : lines);
     if (plot && lines.map(({ label }) => label).join("\n") === before.map(({ label }) => label).join("\n")) {
