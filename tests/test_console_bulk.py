@@ -203,11 +203,12 @@ class TestTrash:
         }
         assert "1 job in 1 group." in text_of(ask_as(board).get("/b/jobs/trash?name=resize"))
         assert "Restore all 3 …" in said
+        assert "Restore it …" in said
         assert "Purge" not in said
         assert not any("action=purge" in link for link in links_of(page))
         both = ask_as(board, "restore", "purge").get("/b/jobs/trash").text
         row = both[both.index("smtplib") :].partition("</tr>")[0]
-        assert row.index("action=restore") < row.index("Example") < row.index("action=purge")
+        assert row.index("Example") < row.index("action=restore") < row.index("action=purge")
         assert 'class="button danger" href' in row
 
     @on_both

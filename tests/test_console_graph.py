@@ -153,6 +153,10 @@ class TestJobPage:
         page = ask.get(f"/b/jobs/jobs/{jobs['page'].uuid}")
         assert "Parents: 1 of 2, 1 failed" in text_of(page)
         assert f"jobboard restore {jobs['scan'].uuid}" in text_of(page)
+        assert f"/b/jobs/jobs/{jobs['scan'].uuid}" in links_of(page)
+        operator = text_of(ask_as(board, "restore").get(f"/b/jobs/jobs/{jobs['page'].uuid}"))
+        assert f"Restore parent {jobs['scan'].uuid[-8:]}" in operator
+        assert "jobboard restore" not in operator
         assert f"/b/jobs/jobs/{jobs['page'].uuid}/graph" in links_of(page)
         assert f"/b/jobs/jobs/{jobs['fetch'].uuid}/graph" in links_of(ask.get(f"/b/jobs/jobs/{jobs['fetch'].uuid}"))
 

@@ -328,7 +328,7 @@ class TestBoards:
         assert list(rows)[-1] == "well"
         assert "All is well" in rows["well"]
         assert "1 problem worker can't run anything" in rows["bad"]
-        assert re.search(r"3 waiting on bad \S+ 0 running on bad .* 1 conductors of bad \ds ago", rows["bad"])
+        assert re.search(r"3 unclaimed on bad \S+ 0 claimed on bad .* 1 conductors of bad \ds ago", rows["bad"])
         assert "1 problem" in rows["dead"]
         assert "no route to it" in rows["dead"]
         assert "/b/bad/jobs?state=unclaimed" in links_of(page)

@@ -29,14 +29,16 @@ def fill(board: JobBoard) -> None:
 def test_the_longest_lanes_are_shown_with_their_limits(board: JobBoard) -> None:
     fill(board)
     text = text_of(ask_as(board).get("/b/jobs/lanes"))
-    assert "tenant:1 tenant:* 1 of 2 1 0 2 " in text
-    assert "stripe stripe strict order 0 1 0 1 " in text
+    assert "tenant:1 tenant:* 1 claimed of tenant:1 of 2 1 0 2 blocked of tenant:1 " in text
+    assert "stripe stripe strict order 0 1 0 1 blocked of stripe " in text
     assert "30 per 60 s" in text
     assert text.index("tenant:1") < text.index("stripe")
     assert "name mail 7 - free" in text
-    assert "lane tenant:* 2 - free by bob since 20" in text
+    assert "lane tenant:* 2 - free by bob 0s ago" in text
     assert ": fair shares" in text
     assert "Pause" not in text
+    cancelling = links_of(ask_as(board, "cancel").get("/b/jobs/lanes"))
+    assert "/b/jobs/bulk?action=cancel&lane=tenant%3A1" in cancelling
 
 
 def test_of_more_than_twenty_lanes_one_is_searched_for(board: JobBoard) -> None:
@@ -62,7 +64,7 @@ def test_a_lane_is_paused_with_a_reason_and_resumed(board: JobBoard) -> None:
     page = ask.post("/b/jobs/lanes?q=tenant:1", {"action": "pause", "lane": "tenant:1", "reason": "unpaid"})
     assert str(page.url).endswith("/b/jobs/lanes?q=tenant%3A1")
     assert "tenant:1 paused" in text_of(page)
-    assert "by ann since 20" in text_of(page)
+    assert "by ann 0s ago" in text_of(page)
     assert ": unpaid" in text_of(page)
     assert [job.record.state for job in board.iterjobs(lane="tenant:1")].count(JobState.BLOCKED) == 3
     text = text_of(ask.post("/b/jobs/lanes", {"action": "resume", "lane": "tenant:1"}))
@@ -119,7 +121,7 @@ def test_a_job_leads_to_its_lane_and_the_lane_to_its_jobs(board: JobBoard) -> No
 def test_names_show_their_limits(board: JobBoard) -> None:
     fill(board)
     (row,) = [part for part in ask_as(board).get("/b/jobs/names").text.split("<tr ") if 'id="name-mail"' in part]
-    assert 'data-label="Running">1 of 7</td>' in row
+    assert 'data-label="Claimed">1 of 7</td>' in row
 
 
 def test_markup_in_lanes_and_reasons_is_shown_as_text(board: JobBoard) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobboard.console.sparklines import Sparkline, sparkline
 from jobboard.console.templating import visible
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
@@ -131,6 +132,21 @@ def table(sampler: Sampler, span: Span, name: str) -> tuple[list[dict[str, Any]]
 def last_hour(sampler: Sampler) -> Bucket:
     """Return the figures of the last hour, of each name of which they are known."""
     return merged(0, sampler.minutes(time.time() - 3600))
+
+
+def courses_of(sampler: Sampler) -> dict[str, Sparkline]:
+    """Return what finished and what failed of each name in the minutes of the last hour, if anything did."""
+    minutes = sampler.minutes(time.time() - 3600)
+    names = {name for bucket in minutes for name in bucket.names}
+    drawn = {}
+    for name in names:
+        found = [figures_of(bucket, name) if bucket.has_counts else None for bucket in minutes]
+        lines = [
+            [None if one is None else float(getattr(one, count)) for one in found] for count in ("finished", "failed")
+        ]
+        if course := sparkline(lines, [bool(figures and figures.paused) for figures in found]):
+            drawn[name] = course
+    return drawn
 
 
 def figures_of(bucket: Bucket | None, name: str) -> Figures | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jobboard.console.charting import Span, buckets_of, figures_of
 from jobboard.console.sparklines import Sparkline, Values, sparkline
+from jobboard.console.templating import percent_of
 from jobboard.operate.durations import short_duration
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.sampling.buckets import merged
@@ -113,8 +114,8 @@ def _failures(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
     note = f"{figures.failed:,} of {figures.finished + figures.failed:,} attempts"
     if share is None:
         note = "not heard yet" if whole.heard < _LEAST_HEARD else "no attempt has ended"
-    value = None if share is None else _percent(share)
-    return Tile("Failure rate", value, note, course, f"{span.title}, at most {_percent(most)}")
+    value = None if share is None else percent_of(share)
+    return Tile("Failure rate", value, note, course, f"{span.title}, at most {percent_of(most)}")
 
 
 def _waits(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
@@ -169,7 +170,3 @@ def _told(growth: float | None) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 or not share else f"{share * 100:.2g} %"

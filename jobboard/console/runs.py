@@ -1,27 +1,49 @@
-"""How long a job runs, or ran, and how far it is. Pure."""
+"""How long a job runs, or ran, and how far it is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
+    from jobboard.board import JobBoard
     from jobboard.job import Job
 
+#: How many beginnings are kept.
+_MAX_KEPT = 5000
 
-def run_seconds(job: Job) -> float | None:
-    """Return how long a claimed job runs by now, or the last run of a complete one took; None of others."""
-    record = job.record
-    if record.state not in (JobState.CLAIMED, JobState.COMPLETE):
-        return None
-    began = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
-    if began is None:
-        return None
-    until = datetime.now(UTC) if record.state is JobState.CLAIMED else record.last_modified
-    return max(0.0, (until - began).total_seconds())
+
+class Runs:
+    """When runs began, which lists do not tell: one request for each claim, kept, as it does not change."""
+
+    def __init__(self, board: JobBoard) -> None:
+        self._board = board
+        self._began: dict[tuple[str, int], datetime | None] = {}
+
+    def seconds(self, jobs: Iterable[Job]) -> dict[str, float]:
+        """Return for how long claimed jobs run, and how long the last runs of complete ones took, by uuid."""
+        found = {}
+        for job in jobs:
+            record = job.record
+            if record.state in (JobState.CLAIMED, JobState.COMPLETE) and (began := self._begin_of(job)) is not None:
+                until = datetime.now(UTC) if record.state is JobState.CLAIMED else record.last_modified
+                found[job.uuid] = max(0.0, (until - began).total_seconds())
+        return found
+
+    def _begin_of(self, job: Job) -> datetime | None:
+        claim = job.uuid, job.record.token
+        if claim not in self._began:
+            if len(self._began) >= _MAX_KEPT:
+                self._began.clear()
+            client = client_of(self._board)
+            lines = client.call(client.backend.jobs.history, job.uuid)
+            self._began[claim] = next((line.at for line in reversed(lines) if line.kind is EventKind.CLAIMED), None)
+        return self._began[claim]
 
 
 def progress_of(job: Job) -> tuple[float, float | None] | None:

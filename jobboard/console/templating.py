@@ -17,7 +17,9 @@ from jobboard.operate.durations import duration, short_duration
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
-_UUID = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+UUIDS = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+#: What stands before a uuid that is part of a command.
+_COMMAND = re.compile(r"jobboard [a-z-]+ $")
 #: Conductors are called LABEL@HOST:PID:NUMBER.
 _CONDUCTOR = re.compile(r"(.+):(\d{1,10}):[0-9a-f]{4,16}")
 
@@ -42,6 +44,7 @@ def environment() -> Environment:
         "span": span_of,
         "count": count_of,
         "size": size_of,
+        "percent": percent_of,
     }
     return made
 
@@ -56,12 +59,15 @@ def shown(value: Any) -> Markup:
 
 
 def linked(text: str, link: str) -> Markup:
-    """Show a sentence with a link to each job whose uuid is in it.
+    """Show a sentence with a link to each job whose uuid is in it; in a command, which is copied, the uuid stays.
 
     :param link: where jobs are; a slash and the uuid follow.
     """
-    found = _UUID.split(text)
-    parts = [shown(part) if index % 2 == 0 else _job_link(part, link) for index, part in enumerate(found) if part]
+    found = UUIDS.split(text)
+    parts, is_command = list[Markup](), False
+    for index, part in enumerate(found):
+        parts.append(shown(part) if index % 2 == 0 or is_command else _job_link(part, link))
+        is_command = _COMMAND.search(part) is not None
     return Markup().join(parts)
 
 
@@ -135,6 +141,10 @@ def span_of(seconds: float | None) -> Markup:
 
 def count_of(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
+
+
+def percent_of(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.1 or not share else f"{share * 100:.2g} %"
 
 
 def size_of(number: int | None) -> Markup:

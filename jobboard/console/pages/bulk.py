@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -17,10 +18,15 @@ from jobboard.operate.bulk import ACTIONS, Action, Outcome, Target, of_what, tar
 from jobboard.operate.paging import Gathered, gather
 from jobboard.operate.selecting import Selection
 
+if TYPE_CHECKING:
+    from jobboard.job import Job
+
 #: How many jobs one request changes.
 MOST = 10_000
 #: How many jobs can be ticked.
 _MOST_TICKED = 100
+#: How many of them are shown first.
+_SHOWN = 10
 #: Of more jobs than that one types how many they are.
 UNTYPED = 100
 #: Seconds after which no further batch begins; the page says how many are left.
@@ -42,7 +48,10 @@ def _preview(view: View, right: str, filters: Filters, action: Action, message: 
     at = client.call(client.backend.now)
     found = _found(view, filters, _selection(filters, action), MOST)
     status = 400 if message else 200
-    return _page(view, right, filters, status=status, found=found, at=at, what=_counted(found), message=message)
+    first = _read(view, [target.uuid for target in found.targets[:_SHOWN]])
+    return _page(
+        view, right, filters, status=status, found=found, first=first, at=at, what=_counted(found), message=message
+    )
 
 
 def act(view: View) -> Response:
@@ -63,7 +72,7 @@ def act(view: View) -> Response:
 
 
 def _page(view: View, right: str, filters: Filters, *, status: int = 200, **values: object) -> Response:
-    given = {"found": None, "at": None, "what": "", "message": None, "left": 0} | values
+    given = {"found": None, "first": [], "at": None, "what": "", "message": None, "left": 0} | values
     query = {**filters.query, "job": _ticked(view)}
     return view.render(
         "bulk.html", status, right=right, action=ACTIONS[right], filters=filters, query=query, values=given,
@@ -82,13 +91,19 @@ def _ticked(view: View) -> list[str]:
 def _found(view: View, filters: Filters, selection: Selection, most: int) -> Gathered:
     """Return the ticked jobs that the action is for, or those that fit the filters, of which there must be one."""
     if uuids := _ticked(view):
-        client, fits = client_of(view.board), selection.test(view.board)
-        jobs = [handles_of(view.board).any(row) for row in client.call(client.backend.jobs.read, uuids) if row]
-        fitting = [job for job in jobs if job.record.state in selection.states and fits(job)]
+        fits = selection.test(view.board)
+        fitting = [job for job in _read(view, uuids) if job.record.state in selection.states and fits(job)]
         return Gathered(targets_of(fitting[:most]), True)
     if view.query("ticked") or not filters.are_chosen:
         raise HTTPException(400, "choose the jobs first: tick them in their list, or set a filter there")
     return gather(view.board, selection, most)
+
+
+def _read(view: View, uuids: list[str]) -> list[Job]:
+    """Return the jobs of these uuids that there still are; one request."""
+    client = client_of(view.board)
+    rows = client.call(client.backend.jobs.read, uuids) if uuids else []
+    return [handles_of(view.board).any(row) for row in rows if row]
 
 
 def _action_of(view: View) -> tuple[str, Action]:

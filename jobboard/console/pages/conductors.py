@@ -125,6 +125,8 @@ def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
         "healthy": metadata.get("healthy") is not False,
         "is_quiet": is_quiet(entity),
         "will_be_quiet": entity.name in quiet,
+        # Of one that is gone nothing needs to be done, unless the store refuses what it has run.
+        "is_folded": not entity.alive and not unsent_of(entity),
         "names": sorted(names_of(entity)),
     }
 

@@ -71,19 +71,28 @@ class EventLog:
             unsubscribe()
 
 
-_MAX_SHOWN = 200
+_MAX_SHOWN = 50
+#: What an operator looks for, and what of it is a failure.
+_BAD = frozenset(
+    {EventKind.ABANDONED, EventKind.EXPIRED, EventKind.TRASHED, EventKind.MISSED, EventKind.SKIPPED, EventKind.FAILED}
+)
+_TROUBLE = _BAD | {
+    EventKind.RELEASED, EventKind.CANCEL_ASKED, EventKind.CANCELLED, EventKind.PURGED, EventKind.PAUSED,
+}  # fmt: skip
 
 
 def show(view: View) -> Response:
-    """Show the newest events of a kind and a name; no request, but for the first reader."""
+    """Show the newest events of a kind, or those of trouble, and a name; no request, but for the first reader."""
     view.board  # noqa: B018, connects it
     log = view.part(EventLog)
     kind, name = view.query("kind").upper(), view.query("name")
     events = log.read()
-    fitting = [event for event in events if kind in ("", event.kind) and name in (event.name or "")]
+    wanted = _TROUBLE if not kind else KINDS if kind == "ANY" else {kind}
+    fitting = [event for event in events if event.kind in wanted and name in (event.name or "")]
     return view.render(
-        "events.html", events=fitting[:_MAX_SHOWN], total=log.total, kept=MAX_EVENTS, kinds=KINDS, kind=kind, name=name
-    )
+        "events.html", events=fitting[:_MAX_SHOWN], fitting=len(fitting), total=log.total, kept=MAX_EVENTS,
+        kinds=KINDS, kind=kind, name=name, bad=_BAD, trouble=_TROUBLE,
+    )  # fmt: skip
 
 
 PAGES = (Page("events", show, title="Events", order=70),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
@@ -17,6 +18,8 @@ from jobboard.console.view import Page, View
 
 #: How many findings of a check are shown.
 _MAX_SHOWN = 200
+#: The findings that are about the store, but for its room, which is asked for anew.
+_KINDS = ("store", "held_back")
 
 
 def show(view: View) -> Response:
@@ -39,6 +42,13 @@ def act(view: View) -> Response:
     return _page(view, findings=findings)
 
 
+def _answer_seconds(view: View) -> float:
+    """Return how long the store takes for its smallest answer; one request."""
+    client, began = client_of(view.board), time.monotonic()
+    client.call(client.backend.now)
+    return time.monotonic() - began
+
+
 def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaired: bool = False) -> Response:
     client, board = client_of(view.board), view.board
     server = answers_of(view).get("server", lambda: client.call(client.backend.maintenance.server_version), 60.0)
@@ -46,6 +56,7 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
     shortages = answers_of(view).get("shortages", lambda: client.call(client.backend.shortages), 10.0)
     sampler = sampler_of(view)
     sampler.start()
+    told = [each for each in (sampler.newest or {}).get("findings", ()) if each["kind"] in _KINDS]
     return view.render(
         "health.html",
         board=board,
@@ -54,6 +65,8 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
         shortages=shortages,
         capabilities=asdict(board.capabilities),
         limits={"retention": client.retention, "expiry": client.expiry, "patience": client.patience},
+        answer_seconds=answers_of(view).get("answer", lambda: _answer_seconds(view), 5.0),
+        told=told,
         largest=client.largest_details,
         version=metadata.version("jobboard"),
         python=platform.python_version(),

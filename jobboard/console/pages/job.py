@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -10,8 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jobboard.console.carried import as_json, details_of
+from jobboard.console.folding import without_command
 from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
+from jobboard.console.templating import UUIDS
 from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
@@ -23,13 +27,15 @@ from jobboard.operate.attempts import attempts_of
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
-from jobboard.operate.why import why
+from jobboard.operate.why import Reason, why
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_text
 
 if TYPE_CHECKING:
     from jobboard.job import Job
 
+#: How many parents in the trash are shown.
+_MAX_PARENTS = 5
 #: What is asked for twice.
 _GRAVE = {"cancel", "trash", "purge"}
 
@@ -83,6 +89,7 @@ def _send_signal(view: View, job: Job) -> Message:
 
 
 def _shown(view: View, job: Job, message: Message | None = None, status: int = 200) -> Response:
+    reasons = why(view.board, job)
     flow, has_ended = flow_of(view.board, job), job.record.state in ENDED
     return view.render(
         "job.html",
@@ -94,7 +101,8 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         takes_signals=view.may("signal") and job.record.state in LIVE and view.board.capabilities.edges,
         message=message,
         graves=_GRAVE,
-        reasons=why(view.board, job),
+        sentences=[_sentence(view, reason) for reason in reasons],
+        failed_parents=_failed_parents(view, reasons),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=_holder_of_key(view, job),
         may_retry=has_ended and view.may("retry") and view.may("details"),
@@ -118,6 +126,22 @@ def job_of(view: View) -> Job:
     except ValueError:
         raise HTTPException(404, "that is no uuid of a job") from None
     return view.board.get(uuid)
+
+
+def _sentence(view: View, reason: Reason) -> str:
+    """Return a reason without the command that a button of the page stands for."""
+    is_double = reason.kind in ("trashed", "parent_failed") and view.may("restore")
+    return without_command(reason.text) if is_double else reason.text
+
+
+def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
+    """Return the jobs in the trash that a job waits for, of those that the reasons name; one request for each."""
+    texts = " ".join(reason.text for reason in reasons if reason.kind == "parent_failed")
+    found = []
+    for uuid in dict.fromkeys(UUIDS.findall(texts)):
+        with contextlib.suppress(NotFound):
+            found.append(view.board.get(uuid))
+    return [job for job in found if job.record.state is JobState.TRASHED][:_MAX_PARENTS]
 
 
 def _holder_of_key(view: View, job: Job) -> Job | None:

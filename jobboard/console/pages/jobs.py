@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
-from jobboard.console.runs import progress_of, run_seconds
+from jobboard.console.runs import Runs, progress_of
 from jobboard.console.shared import answers_of
 from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
@@ -53,7 +53,6 @@ _COLUMNS: dict[str, Column] = {
     "owner": lambda job: job.record.owner,
     "posted": lambda job: job.created_on,
     "changed": lambda job: job.record.last_modified,
-    "ran": run_seconds,
 }
 _TRASH_COLUMNS = {column: attrgetter(column) for column in ("name", "kind", "jobs", "first", "last")}
 _UUID_PART = re.compile(r"[0-9a-f]{4}[0-9a-f-]{0,31}", re.IGNORECASE)
@@ -68,14 +67,14 @@ def show(view: View) -> Response:
     actions = [(right, action) for right, action in ACTIONS.items() if _is_for(view, filters, right, action)]
     is_newest = _is_newest(filters, view.query("order"))
     page = (_newest if is_newest else _page)(view, filters, after)
-    sorting = sorting_of(view, _COLUMNS)
+    ran = view.part(Runs).seconds(page.jobs)
+    sorting = sorting_of(view, {**_COLUMNS, "ran": lambda job: ran.get(job.uuid)})
     tabs, total = _tabs(view, filters)
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
         tabs=tabs, actions=actions, brief={job.uuid: text for job in page.jobs if (text := brief_details(view, job))},
         filled=_filled(page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), offers=_offers(view),
-        place=_place(filters, page, _before(view), total), before=_before(view), run_seconds=run_seconds,
-        progress_of=progress_of,
+        place=_place(filters, page, _before(view), total), before=_before(view), ran=ran, progress_of=progress_of,
     )  # fmt: skip
 
 
@@ -88,10 +87,10 @@ def _is_newest(filters: Filters, order: str) -> bool:
 
 def _filled(jobs: Sequence[Job]) -> set[str]:
     """Return the columns in which something stands; another one takes its room from the others."""
-    filled = {
-        column for column in ("key", "lane", "owner", "ran") if any(_COLUMNS[column](job) is not None for job in jobs)
-    }
-    if any(job.record.last_modified != job.created_on for job in jobs):
+    filled = {column for column in ("key", "lane", "owner") if any(_COLUMNS[column](job) is not None for job in jobs)}
+    # A claimed one changes with each sign of life.
+    idle = [job for job in jobs if job.record.state is not JobState.CLAIMED]
+    if any(job.record.last_modified != job.created_on for job in idle):
         filled.add("changed")
     if len({job.record.state for job in jobs}) > 1:
         filled.add("state")

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from jobboard.console.charting import last_hour
+from jobboard.console.charting import courses_of, last_hour
 from jobboard.console.shared import answers_of, checked, sampler_of
 from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
@@ -73,6 +73,7 @@ def show(view: View) -> Response:
         left_out=left_out,
         at=seen.get("at"),
         heard=min(hour.heard, 3600.0),
+        courses=answers.get("courses", lambda: courses_of(sampler), 5.0),
     )
 
 

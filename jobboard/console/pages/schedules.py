@@ -11,7 +11,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.console.shared import answers_of, checked
 from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
@@ -21,6 +21,7 @@ from jobboard.operate.schedule_findings import MANY_SKIPPED
 from jobboard.operate.schedules import fire_line, live_jobs, paused_by, schedule_row
 from jobboard.operate.verdict import Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
+from jobboard.states import JobState
 
 #: How many schedules are shown, and how many are read to find them.
 _MAX_SHOWN, _MAX_READ = 200, 10_000
@@ -40,6 +41,7 @@ def show(view: View) -> Response:
     return view.render(
         "schedules.html",
         rows=sorting.sorted(rows[:_MAX_SHOWN]),
+        states=answers_of(view).get(("last runs", wanted), lambda: _states(view.board, rows[:_MAX_SHOWN])),
         sorting=sorting,
         has_more=len(rows) > _MAX_SHOWN,
         unreadable=unreadable,
@@ -54,6 +56,7 @@ def act(view: View) -> Response:
     schedules = view.board.schedules
     if action == "fire":
         job = schedules.fire_now(id)
+        answers_of(view).forget()
         view.acted("schedules", [id])
         return RedirectResponse(view.url(f"jobs/{job.uuid}"), 303)
     if action == "pause":
@@ -94,12 +97,22 @@ def _found(board: JobBoard, wanted: str) -> list[dict[str, Any]]:
     return [_row(schedule) for schedule in islice(fitting, _MAX_SHOWN + 1)]
 
 
+def _states(board: JobBoard, rows: list[dict[str, Any]]) -> dict[str, JobState]:
+    """Return the states of the jobs posted last, by uuid, as far as they are kept; a request for each batch."""
+    client = client_of(board)
+    uuids = [row["last"]["uuid"] for row in rows if row["last"] and row["last"]["uuid"]]
+    found = [row for part in client.batches(uuids) for row in client.call(client.backend.jobs.read, part)]
+    return {row.uuid: row.state for row in found if row is not None}
+
+
 def _row(schedule: Schedule) -> dict[str, Any]:
     row = schedule_row(schedule)
     time = row["next_fire_time"]
     late = (datetime.now(UTC) - time).total_seconds() if time else 0.0
     row["is_overdue"] = row["state"] == "active" and late > Limits().overdue
     row["skips"] = row["last_skipped"] >= MANY_SKIPPED
+    history = schedule.progress.history if schedule.progress else []
+    row["last"] = fire_line(history[-1]) if history else None
     row["fault"] = schedule.progress.fault if schedule.progress else None
     return row | {"local": _local(time, row["zone"])}
 
