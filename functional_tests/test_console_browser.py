@@ -303,7 +303,9 @@ def test_keys_find_go_and_list_and_can_be_turned_off(web: Browser) -> None:
     assert web.script("return document.activeElement.value") == "gj?"
     web.open("/b/hostile/health")
     press("/")
-    eventually(lambda: "/jobs" in web.driver.current_url and web.script(focused) == "q", within=DEADLINE)
+    assert web.script(focused) == "q"
+    press("focus", Keys.ENTER)
+    eventually(lambda: "/jobs" in web.driver.current_url, within=DEADLINE)
     web.script("document.activeElement.blur()")
     press("?")
     assert web.script("return document.getElementById('keys').open")
@@ -318,6 +320,36 @@ def test_keys_find_go_and_list_and_can_be_turned_off(web: Browser) -> None:
     web.click("Close")
     press("g", "t")
     eventually(lambda: web.driver.current_url.endswith("/trash"), within=DEADLINE)
+    assert web.messages() == []
+
+
+def test_keys_move_tick_open_and_restore(web: Browser, uri: str) -> None:
+    def press(*keys: str) -> None:
+        ActionChains(web.driver).send_keys(*keys).perform()
+
+    at = "return [...document.querySelectorAll('tbody tr')].findIndex((row) => row.classList.contains('at'))"
+    with fetch("hostile", uri) as board:
+        jobs = board.post_many([Posting("keyed") for _ in range(3)])
+        for job in jobs:
+            board.trash(job, by="me")
+        web.open("/b/hostile/jobs?state=trashed&name=keyed")
+        rows = web.script("return [...document.querySelectorAll('tbody tr')].map((row) => row.id.slice(4))")
+        assert sorted(rows) == sorted(job.uuid for job in jobs)
+        press("j", "j", "j", "j", "k")
+        assert web.script(at) == 1
+        press("r")
+        assert "/bulk" not in web.driver.current_url
+        press("x", "k", "x", "r")
+        eventually(lambda: "Restore 2 jobs named 'keyed'?" in web.text(), within=DEADLINE)
+        web.click("Restore 2")
+        eventually(lambda: "2 jobs named 'keyed' restored." in web.text(), within=DEADLINE)
+        assert sorted(job.uuid for job in board.iterjobs(names={"keyed"})) == sorted(rows[:2])
+        web.open("/b/hostile/jobs?name=keyed")
+        press("j", "j", Keys.ENTER)
+        eventually(lambda: "/jobs/" in web.driver.current_url, within=DEADLINE)
+        assert web.driver.current_url.rpartition("/")[2] in rows[:2]
+        for job in board.iterjobs(names={"keyed"}):
+            board.cancel(job)
     assert web.messages() == []
 
 

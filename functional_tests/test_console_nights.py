@@ -74,8 +74,11 @@ def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, ur
         web.eventually_shows("LookupError: no customer 17")
         does.click("Names")
         web.eventually_shows("invoice")
+        does.click("Pause …", within="tbody")
+        web.type("reason", "no customer 17")
         does.click("Pause", within="tbody")
         eventually(lambda: board.paused() == {"invoice"}, within=DEADLINE)
+        assert [pause.reason for pause in board.pauses()] == ["no customer 17"]
         does.click("Trash")
         does.click("group", is_called="3")
         does.click("job", is_called=invoices[0].uuid[-8:])

@@ -118,14 +118,14 @@ def test_each_page_is_whole_on_a_desktop_a_phone_and_in_the_dark(gallery: Galler
         happen(full)
         gallery.show("boards", "/")
         for page in _PAGES:
-            gallery.show(_name_of("shop", page), f"/b/shop/{page}", charts=5 * (page == ""))
+            gallery.show(_name_of("shop", page), f"/b/shop/{page}", charts=6 * (page == ""))
             gallery.show(_name_of("new", page), f"/b/new/{page}")
         gallery.show("shop-job", f"/b/shop/jobs/{retried.uuid}")
         graph = next(job for job in full.iterjobs(names={"publish"}))
         gallery.show("shop-graph", f"/b/shop/jobs/{graph.uuid}/graph")
         gallery.show("shop-schedule", "/b/shop/schedule?id=nightly+report")
         for page in ("", "trash", "conductors", "schedules", "jobs?state=trashed&name=invoice"):
-            gallery.show(_name_of("night", page), f"/b/orders/{page}", charts=5 * (page == ""))
+            gallery.show(_name_of("night", page), f"/b/orders/{page}", charts=6 * (page == ""))
         gallery.show("night-job", f"/b/orders/jobs/{failed.uuid}")
         gallery.show("night-retry", f"/b/orders/jobs/{failed.uuid}/retry")
         gallery.show("night-bulk", "/b/orders/bulk?action=restore&state=trashed&name=invoice")

@@ -22,6 +22,8 @@ _LEAST_HEARD = 20.0
 _PRESENT = 600.0
 #: From how many jobs a minute on a backlog grows.
 _LEAST_GROWTH = 0.1
+#: It is said to grow from this share of what is finished on; less is chance.
+_GROWS = 0.1
 #: How many parts of a span a course has at least, of a console that is younger.
 _LEAST_PARTS = 10
 
@@ -142,7 +144,7 @@ def _backlog(
         value, note = "done", "nothing waits"
     elif paused >= waiting:
         value, note = "paused", f"{waiting:,} wait until a resume"
-    elif growth is not None and growth >= _LEAST_GROWTH:
+    elif growth is not None and growth >= max(_LEAST_GROWTH, (rate or 0.0) * _GROWS):
         value = "growing"
     elif rate:
         seconds = (waiting - paused) / rate * 60

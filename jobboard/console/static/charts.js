@@ -86,7 +86,7 @@
     const series = lines.map(({ label, index }, place) => {
       const stroke = () => colour(`--line-${index + 1}`);
       return {
-        label, stroke, width: isStack ? 1 : 2, dash: isStack ? [] : DASHES[index], fill: isStack ? () => `${stroke()}66` : undefined,
+        label, stroke, width: 2, dash: isStack ? [] : DASHES[index], fill: isStack ? () => `${stroke()}66` : undefined,
         value: (_plot, _edge, _series, at) => at == null ? "" : unit(drawn.get(box)[place].values[at] ?? ""),
         points: { show: false, filter: alone, size: 7, fill: stroke },
       };
