@@ -73,8 +73,9 @@ def show(view: View) -> Response:
     return view.render(
         "jobs.html", filters=filters, page=page, jobs=sorting.sorted(page.jobs), sorting=sorting, after=after,
         tabs=tabs, actions=actions, brief={job.uuid: text for job in page.jobs if (text := brief_details(view, job))},
-        filled=_filled(page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), offers=_offers(view),
-        place=_place(filters, page, _before(view), total), before=_before(view), ran=ran, progress_of=progress_of,
+        filled=_filled(filters, page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), ran=ran,
+        place=_place(filters, page, _before(view), total), before=_before(view), offers=_offers(view),
+        progress_of=progress_of,
     )  # fmt: skip
 
 
@@ -85,14 +86,14 @@ def _is_newest(filters: Filters, order: str) -> bool:
     )
 
 
-def _filled(jobs: Sequence[Job]) -> set[str]:
-    """Return the columns in which something stands; another one takes its room from the others."""
+def _filled(filters: Filters, jobs: Sequence[Job]) -> set[str]:
+    """Return the columns that say something; another one takes its room from the others."""
     filled = {column for column in ("key", "lane", "owner") if any(_COLUMNS[column](job) is not None for job in jobs)}
     # A claimed one changes with each sign of life.
     idle = [job for job in jobs if job.record.state is not JobState.CLAIMED]
     if any(job.record.last_modified != job.created_on for job in idle):
         filled.add("changed")
-    if len({job.record.state for job in jobs}) > 1:
+    if len(filters.states) != 1:
         filled.add("state")
     if any(progress_of(job) for job in jobs):
         filled.add("progress")

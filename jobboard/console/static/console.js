@@ -33,6 +33,12 @@
   };
   document.addEventListener("click", tickRange);
 
+  // The list of boards closes as menus do.
+  document.addEventListener("click", ({ target }) => {
+    const menu = document.querySelector(".menu[open]");
+    if (menu && !menu.contains(target)) { menu.open = false; }
+  });
+
   const main = () => document.getElementById("main");
   const mayRefresh = () => main().dataset.refresh !== "off";
   const isChanged = (field) => field.matches("select")
