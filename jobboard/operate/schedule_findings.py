@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from jobboard.schedules.progress import HISTORY_LENGTH
+from jobboard.text import in_one_line
 
 #: From how many fires on that a schedule has skipped one after the other it is told.
 MANY_SKIPPED = 3
@@ -19,7 +20,7 @@ def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple
     :param pauses: the notes of those that were read, by id. :param number: how many are paused.
     """
     for id, note in list(pauses.items())[:1]:
-        why = f": {note}" if note else ""
+        why = f": {in_one_line(note)}" if note else ""
         more = f" ({number - 1} more {'is' if number == 2 else 'are'} paused, too: jobboard schedule ls)" * (number > 1)
         yield id, f"Schedule {id!r} is paused{why}{more}. Resume it with: jobboard schedule resume {shlex.quote(id)}"
 
