@@ -92,7 +92,7 @@
       };
     });
     return {
-      width, height: HEIGHT,
+      width, height: HEIGHT, padding: [null, 18, null, null],
       hooks: {
         drawClear: [shade(box)], draw: [mark(box)],
         setLegend: [(plot) => plot.root.classList.toggle("is-read", plot.legend.idx != null)],
