@@ -10,9 +10,9 @@ import click
 from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, options, pass_session
 from jobboard.cli.values import SPAN
-from jobboard.operate.durations import duration
 from jobboard.operate.views import paused_texts
 from jobboard.stats import COUNTED
+from jobboard.text import duration
 from jobboard.validation import check_delay
 
 #: One screen has room for this many findings and names.

@@ -11,10 +11,10 @@ import click
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
 from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
-from jobboard.operate.durations import duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
+from jobboard.text import duration
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

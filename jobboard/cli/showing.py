@@ -12,13 +12,13 @@ from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
 from jobboard.graph.folding import folded
 from jobboard.graph.model import Graph
-from jobboard.operate.durations import short_duration
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standing_of, tree_of
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
 from jobboard.operate.why_waiting import why_gone
+from jobboard.text import short_duration
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from jobboard.console.charting import Span, buckets_of, figures_of
 from jobboard.console.sparklines import Sparkline, Values, sparkline
 from jobboard.console.templating import percent_of
-from jobboard.operate.durations import short_duration
 from jobboard.operate.sampling import Bucket, Figures, Sampler
 from jobboard.operate.sampling.buckets import merged
+from jobboard.text import short_duration
 
 #: How many points a sparkline has at most.
 _POINTS = 60

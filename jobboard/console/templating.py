@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from jobboard.operate.durations import duration, short_duration
+from jobboard.text import duration, short_duration
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobboard.operate.attempts import IN_TRASH, RUNNING, Attempt, Phase
-from jobboard.operate.durations import short_duration
+from jobboard.text import short_duration
 
 #: The units of the axis, and the fewest that a phase has, so that it can be seen.
 WIDTH, _LEAST = 1000.0, 6.0

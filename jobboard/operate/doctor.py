@@ -14,10 +14,10 @@ from jobboard.backends.findings import Persistence
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import JobBoardError, NotSupported
-from jobboard.operate.durations import duration
 from jobboard.operate.overview import unhandled_schedules
 from jobboard.operate.verdict import Limits, of_holders, of_unhandled
 from jobboard.stats import COUNTED
+from jobboard.text import duration
 from jobboard.validation import check_delay
 
 #: Seconds by which this host's clock may differ from the store's before anybody is confused by it.

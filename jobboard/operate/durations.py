@@ -1,12 +1,10 @@
-"""Spans of time as people write and read them: ``90s``, ``15m``, ``1h30m``, ``7d``."""
+"""Spans of time as people write them: ``90s``, ``15m``, ``1h30m``, ``7d``."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from jobboard.text import duration as duration
-from jobboard.text import short_duration as short_duration
 from jobboard.validation import MAX_SECONDS
 
 _EXAMPLES = "90s, 15m, 1h30m, 7d or 1w"

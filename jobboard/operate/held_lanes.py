@@ -12,9 +12,8 @@ from jobboard.board import client_of
 from jobboard.board.limits import limit_of
 from jobboard.limit import Limit
 from jobboard.naming import named
-from jobboard.operate.durations import duration
 from jobboard.states import JobState
-from jobboard.text import in_one_line
+from jobboard.text import duration, in_one_line
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobboard.limit import LaneStats, Limit
-from jobboard.operate.durations import duration
 from jobboard.operate.limits_file import rate_text, terms_of
+from jobboard.text import duration
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

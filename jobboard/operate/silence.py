@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from jobboard.operate.conductors import GoneConductor
-from jobboard.operate.durations import duration
 from jobboard.participants import Entity, handles, silence_of
+from jobboard.text import duration
 
 #: For how many seconds it is told that several fell silent together: what was away for longer is looked for elsewhere.
 MAX_TOLD = 600.0

@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
-from jobboard.operate.durations import duration
 from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
@@ -19,6 +18,7 @@ from jobboard.operate.trash_findings import causes_of, told_parent, told_parents
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
+from jobboard.text import duration
 
 #: How many conductors that went away are told, and how many names of what waits for one.
 MAX_GONE, MAX_NAMED = 5, 3

@@ -12,7 +12,6 @@ from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
-from jobboard.operate.durations import duration
 from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.views import paused_sentences
@@ -21,6 +20,7 @@ from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked,
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
+from jobboard.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

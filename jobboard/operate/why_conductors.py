@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobboard.operate.durations import duration
 from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names, silence_of
+from jobboard.text import duration
 
 if TYPE_CHECKING:
     from jobboard.job import Job

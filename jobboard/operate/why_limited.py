@@ -16,12 +16,12 @@ from jobboard.events import EventKind
 from jobboard.job import row_of
 from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.naming import named
-from jobboard.operate.durations import duration
 from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
 from jobboard.operate.views import in_brackets
 from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
+from jobboard.text import duration
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard

@@ -13,12 +13,11 @@ from jobboard.board import client_of
 from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.naming import label_of
-from jobboard.operate.durations import duration
 from jobboard.operate.flow import fan_in_of
 from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
-from jobboard.text import in_one_line
+from jobboard.text import duration, in_one_line
 from jobboard.validation import moment
 
 if TYPE_CHECKING:

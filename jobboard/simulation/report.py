@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jobboard.operate.durations import duration
 from jobboard.simulation.tally import Figures, Group, Outcome
+from jobboard.text import duration
 
 #: How many groups are shown.
 MAX_SHOWN = 20
