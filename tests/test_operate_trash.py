@@ -189,13 +189,13 @@ def test_the_console_shows_the_newest_of_the_trash() -> None:
         (link,) = [link for link in links_of(ask.get("/b/shop/jobs?state=trashed&name=a")) if "order=newest" in link]
         page = ask.get(link)
         assert list(re.findall(r'<tr id="job-([^"]*)"', page.text)) == uuids[:9:-1]
-        assert "What came into the trash last; at most 50." in text_of(page)
+        assert "1-50 of 60, those that came into the trash last. " in text_of(page)
         (further,) = re.findall(r'rel="next" href="([^"]*)"', page.text)
         further = html.unescape(further)
         board.restore(uuids[10])
         page = ask.get(further)
         assert list(re.findall(r'<tr id="job-([^"]*)"', page.text)) == uuids[9::-1]
-        assert "What came into the trash before that" in text_of(page)
+        assert "51-60 of 60, those that came into the trash last before that" in text_of(page)
         assert 'rel="next"' not in page.text
         assert "/b/shop/jobs?order=newest&state=trashed&name=a" in links_of(page)
         assert ask.get("/b/shop/jobs?state=trashed&order=newest&after=x").status_code == 400
