@@ -208,7 +208,7 @@ class TestTrash:
         assert not any("action=purge" in link for link in links_of(page))
         both = ask_as(board, "restore", "purge").get("/b/jobs/trash").text
         row = both[both.index("smtplib") :].partition("</tr>")[0]
-        assert row.index("Example") < row.index("action=restore") < row.index("action=purge")
+        assert row.index("action=restore") < row.index("Example") < row.index("action=purge"), "far apart"
         assert 'class="button danger" href' in row
 
     @on_both
