@@ -69,9 +69,9 @@ class TestKeys:
         assert (uuids, lines[0]) == (
             [], "no job on the board that fits has the key '4711'; these ended, and are kept:",
         )  # fmt: skip
-        assert lines[1].startswith(f"  {trashed.uuid} invoice, in the trash since 20")
-        assert lines[1].endswith(" UTC: no customer\\n17")
-        assert lines[2].startswith(f"  {done.uuid} mail, complete since 20")
+        assert lines[1].startswith(f"  {done.uuid} mail, complete since 20")
+        assert lines[2].startswith(f"  {trashed.uuid} invoice, in the trash since 20")
+        assert lines[2].endswith(" UTC: no customer\\n17")
         assert [line.split()[0] for line in told("--key", "4711", "--job-name", "invoice")[1][1:]] == [trashed.uuid]
         assert told("--key", "4711", "--state", "trashed") == ([trashed.uuid], [])
         assert told("--key", "4711", "--state", "delayed") == ([], [])

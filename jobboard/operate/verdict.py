@@ -315,13 +315,12 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(
             Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
         )
-    for kind, told in (
-        ("misses", told_missed(schedules.missed)),
-        ("skips", told_skips(schedules.skipped)),
-        ("schedule_paused", told_pauses(schedules.pauses, schedules.paused)),
-    ):
-        for id, text in told:
-            yield Finding(Verdict.ATTENTION, kind, id, text)
+    for id, text in told_missed(schedules.missed):
+        yield Finding(Verdict.ATTENTION, "misses", id, text)
+    for id, text in told_skips(schedules.skipped):
+        yield Finding(Verdict.ATTENTION, "skips", id, text)
+    for id, text in told_pauses(schedules.pauses, schedules.paused):
+        yield Finding(Verdict.ATTENTION, "schedule_paused", id, text)
     yield from of_unhandled(schedules.unhandled)
 
 
