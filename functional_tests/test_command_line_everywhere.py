@@ -84,8 +84,8 @@ def demo(tree: Path, uri: str, files: int, large: int = 0) -> dict[str, Any]:
 
 def test_the_demo_with_a_killed_conductor(uri: str, tmp_path: Path) -> None:
     # A quick server is done with small files before the demo has looked a second time.
-    report = demo(tmp_path, uri, 200, large=4)
-    assert (report["jobs"], report["unreadable"], sum(report["owners"].values())) == (204, [], 204)
+    report = demo(tmp_path, uri, 200, large=12)
+    assert (report["jobs"], report["unreadable"], sum(report["owners"].values())) == (212, [], 212)
     assert report["killed"] is not None
     assert report["taken_over"] > 0
 

@@ -39,6 +39,8 @@ def goes_on(fail_over: Callable[[], object], uri: str, folder: Path, **options: 
             before = told("consumed").total()
             eventually(lambda: told("consumed").total() >= before + 30, within=_PATIENCE, every=0.1)
 
+        # A process that starts meanwhile would find no board, which is no fault of it.
+        eventually(lambda: all(any(whole_lines(path)) for path in said), within=_PATIENCE, every=0.1)
         until_more()
         fail_over()
         until_more()

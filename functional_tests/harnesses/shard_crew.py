@@ -52,7 +52,9 @@ def work(board: JobBoard, file: TextIO, is_over: threading.Event) -> None:
     handlers.add("resize", resize)
     conductor = Conductor("mill", board, handlers, concurrency=4)
     conductor.start()
-    is_over.wait()
+    # A signal that another thread got does not wake the main thread.
+    while not is_over.wait(0.5):
+        pass
     conductor.stop()
 
 
