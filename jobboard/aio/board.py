@@ -176,7 +176,8 @@ class AsyncJobBoard(AsyncWrapper):
     ) -> AsyncKeeper:
         """Renew all claims of one owner that are made through this board, for the time of an ``async with`` block.
 
-        :param who: the owner's name. :param expiry: as for :meth:`JobBoard.keep`.
+        :param who: the owner's name.
+        :param expiry: as for :meth:`JobBoard.keep`.
         :param on_lost: is called in the event loop with a job whose claim is lost, once; a plain function.
         """
         return AsyncKeeper(self, self._sync, self._threads, who, expiry, on_lost)

@@ -16,7 +16,8 @@ class Ended:
     """How the parents of a job stand: an example of each kind, by its uuid; None if there is none of that kind.
 
     :ivar open: one that has not ended: its graph, if that is not complete.
-    :ivar failed: one that is in the trash. :ivar gone: one that was cancelled or purged.
+    :ivar failed: one that is in the trash.
+    :ivar gone: one that was cancelled or purged.
     :ivar is_dropped: whether the graph of the job was given up.
     """
 

@@ -76,8 +76,10 @@ class LaneView(Generic[Row]):
 class LanePlan(Generic[Row]):
     """What a look at a lane does.
 
-    :ivar withdraw: the claimable jobs that wait again. :ivar admit: those that can be claimed from now on, in order.
-    :ivar next_at: the moment that its rate comes to. :ivar offered: how many the next look finds as offered.
+    :ivar withdraw: the claimable jobs that wait again.
+    :ivar admit: those that can be claimed from now on, in order.
+    :ivar next_at: the moment that its rate comes to.
+    :ivar offered: how many the next look finds as offered.
     :ivar look_at: the moment of the next look; None: none by time.
     """
 

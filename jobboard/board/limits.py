@@ -55,7 +55,8 @@ class Limits:
         :param running: how many jobs may be claimed at a time, up to a million; 0 is a pause.
         :param rate: of a lane: how many jobs may start in some seconds.
         :param order: of a lane: ``"strict"`` lets no other job of the lane pass one that waits for its retry.
-        :param by: the operator. :param reason: why; kept with the limit.
+        :param by: the operator.
+        :param reason: why; kept with the limit.
         :returns: the limit as it is stored.
         :raises ValueError: the limit says nothing, or something that can't be kept; says what.
         :raises NotSupported: this kind of store has no limits.

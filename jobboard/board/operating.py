@@ -185,7 +185,8 @@ class Operating:
 
         :param name: None for jobs of any name.
         :param lane: a lane, or ``"PREFIX:*"``, to pause that alone; without a name.
-        :param by: the operator. :param reason: why; :meth:`pauses` and the event tell both.
+        :param by: the operator.
+        :param reason: why; :meth:`pauses` and the event tell both.
         """
         if lane is not None:
             self._limits_of(name)._pause(lane, True, by, reason)
@@ -203,8 +204,10 @@ class Operating:
     ) -> None:
         """End exactly that pause. Atomic and idempotent.
 
-        :param name: as it was given to :meth:`pause`. :param lane: likewise.
-        :param by: the operator. :param reason: why; both are logged, and kept nowhere.
+        :param name: as it was given to :meth:`pause`.
+        :param lane: likewise.
+        :param by: the operator.
+        :param reason: why; both are logged, and kept nowhere.
         """
         if lane is not None:
             self._limits_of(name)._pause(lane, False, by, reason)

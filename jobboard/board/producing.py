@@ -168,7 +168,8 @@ class Producing:
         A claimed job keeps its claim, and its handler sees ``job.cancelled``. Any end of the claim but consume and
         trash then cancels it.
 
-        :param by: the operator, for the history. :param reason: why, for the history.
+        :param by: the operator, for the history.
+        :param reason: why, for the history.
         :returns: True if it is cancelled, False if it is claimed and its owner will be told.
         :raises NotFound: it is not on the board.
         """
@@ -228,7 +229,8 @@ class Producing:
         meanwhile may be cancelled or not. Those that wait for the lane go first, so that none of them starts. It reads
         all live jobs, 500 a request, and cancels in batches.
 
-        :param by: the operator, for the history. :param reason: why, for the history.
+        :param by: the operator, for the history.
+        :param reason: why, for the history.
         :returns: how many jobs; claimed ones count as well.
         :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
         """

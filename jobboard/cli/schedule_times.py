@@ -28,7 +28,8 @@ _CLOCKS = ("tz", "gap", "fold")
 class Times:
     """The options that say when.
 
-    :ivar given: those that are given. :ivar alone: the trigger that they make by themselves; None if they make none.
+    :ivar given: those that are given.
+    :ivar alone: the trigger that they make by themselves; None if they make none.
     """
 
     given: dict[str, Any]

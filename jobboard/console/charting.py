@@ -18,7 +18,8 @@ from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
 class Span:
     """For how long a chart goes back.
 
-    :ivar step: the seconds of each of its points. :ivar row: those of a row of the table beside it.
+    :ivar step: the seconds of each of its points.
+    :ivar row: those of a row of the table beside it.
     """
 
     title: str

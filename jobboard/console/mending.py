@@ -54,8 +54,10 @@ class Button:
 class Mend:
     """What helps.
 
-    :ivar link: where an operator goes next. :ivar opens: what that is called.
-    :ivar button: what mends it at once. :ivar command: for a terminal.
+    :ivar link: where an operator goes next.
+    :ivar opens: what that is called.
+    :ivar button: what mends it at once.
+    :ivar command: for a terminal.
     """
 
     link: str | None = None

@@ -60,7 +60,8 @@ class _Part:
 def pace_of(sampler: Sampler, span: Span, name: str, waiting: int, paused: int = 0) -> list[Tile]:
     """Return the tiles of a span of time.
 
-    :param name: the job name that they are about; "" for all. :param waiting: how many of its jobs wait now.
+    :param name: the job name that they are about; "" for all.
+    :param waiting: how many of its jobs wait now.
     :param paused: how many of these nobody claims, as their name or the board is paused.
     """
     now = time.time()

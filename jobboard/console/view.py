@@ -158,7 +158,8 @@ class View:
     def acted(self, action: str, targets: Sequence[str]) -> None:
         """Log an action that was done, and tell it to ``on_action``.
 
-        :param action: the right that it needed. :param targets: uuids, names or ids.
+        :param action: the right that it needed.
+        :param targets: uuids, names or ids.
         """
         shown = in_one_line(", ".join(targets[:10]) + ", ..." * (len(targets) > 10))
         logger.info("%s: %s of %d: %s", in_one_line(self.who), action, len(targets), shown)

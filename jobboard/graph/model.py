@@ -31,7 +31,8 @@ class Node:
     Of a job that the board remembers no more there is only what edges say of it: those to its children have its name,
     and whether it is complete.
 
-    :ivar uuid: of several jobs that of the first. :ivar name: empty if nobody knows it any more.
+    :ivar uuid: of several jobs that of the first.
+    :ivar name: empty if nobody knows it any more.
     :ivar state: that of :class:`~jobboard.JobState`, or ``"CANCELLED"``, or ``"GONE"``: purged, or its
         retention is over.
     :ivar number: how many jobs it stands for.
@@ -39,11 +40,13 @@ class Node:
     :ivar key: the job's; None if it has none, or nobody knows it any more, and of several jobs.
     :ivar is_held: whether it waits for a job in the trash, or for one that does: it goes on once that one is restored.
     :ivar reason: why its last attempt failed, or why it was trashed or cancelled.
-    :ivar created_on: when it was posted. :ivar last_modified: when it was changed last; of one that has ended, its end.
+    :ivar created_on: when it was posted.
+    :ivar last_modified: when it was changed last; of one that has ended, its end.
     :ivar result: what its handler returned, as long as its record is there.
     :ivar due_on: since when it could be claimed, with its parents ended, its delay over and its lane free; a delay
         before its last attempt counts too. Of one that is delayed it is the end of that; None of one that is BLOCKED.
-    :ivar attempts: how many it has made. :ivar owner: who runs it, or has completed it.
+    :ivar attempts: how many it has made.
+    :ivar owner: who runs it, or has completed it.
     :ivar if_failed: what becomes of it if a parent fails: ``"wait"``, ``"cancel"`` or ``"run"``, as it was posted.
     """
 
@@ -89,7 +92,8 @@ class Edge:
 class Graph:
     """The jobs that hang together, by their uuids, and how they stood when they were read.
 
-    :ivar root: the job that it was read for. :ivar nodes: the nearest first.
+    :ivar root: the job that it was read for.
+    :ivar nodes: the nearest first.
     :ivar edges: who waits for whom, or has waited.
     :ivar is_whole: whether these are all that hang together with that job.
     :ivar is_folded: whether a node may stand for several jobs.

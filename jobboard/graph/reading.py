@@ -57,7 +57,9 @@ def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
 class Below:
     """The jobs that wait for some, over all levels.
 
-    :ivar rows: parents before children. :ivar edges: pairs of parent and child. :ivar is_whole: whether this is all.
+    :ivar rows: parents before children.
+    :ivar edges: pairs of parent and child.
+    :ivar is_whole: whether this is all.
     """
 
     rows: list[JobRow]

@@ -50,7 +50,9 @@ class Phase:
 class Attempt:
     """What a job waited for, and the run after that.
 
-    :ivar run: None if it has not begun. :ivar who: who runs it. :ivar end: the line that ended it; None while it runs.
+    :ivar run: None if it has not begun.
+    :ivar who: who runs it.
+    :ivar end: the line that ended it; None while it runs.
     """
 
     waits: list[Phase] = field(default_factory=list)

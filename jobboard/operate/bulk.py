@@ -113,8 +113,10 @@ Refusal = Callable[[Answered], str | None]
 class Action:
     """One verb of operators. Each job is one atomic change.
 
-    :ivar verb: such as ``restore``. :ivar done: what jobs then are, such as ``restored``.
-    :ivar states: the states that it is for. :ivar gone: what is said of those that were in these, and are no more.
+    :ivar verb: such as ``restore``.
+    :ivar done: what jobs then are, such as ``restored``.
+    :ivar states: the states that it is for.
+    :ivar gone: what is said of those that were in these, and are no more.
     """
 
     verb: str
@@ -138,7 +140,8 @@ class Action:
         """Do it to many jobs.
 
         :param step: called with the number of jobs that a request was about.
-        :param by: the operator, for the history. :param reason: why, for the history.
+        :param by: the operator, for the history.
+        :param reason: why, for the history.
         :raises BoardUnavailable: the store can't be reached; says how many jobs are done.
         """
         from jobboard.board import client_of

@@ -85,7 +85,9 @@ def _replaced(gone: Sequence[tuple[Entity, datetime]], conductors: Iterable[Enti
 class FilledSlots:
     """A name that has all slots of the conductors that claim other names, too.
 
-    :ivar slots: how many. :ivar conductors: of how many conductors. :ivar waiting: the other names.
+    :ivar slots: how many.
+    :ivar conductors: of how many conductors.
+    :ivar waiting: the other names.
     """
 
     name: str

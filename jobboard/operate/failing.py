@@ -25,7 +25,8 @@ _MAX_SHOWN = 200
 class Failures:
     """Jobs of a name that failed within :data:`RECENT` seconds, of those that were read.
 
-    :ivar jobs: how many. :ivar since: when the first of them did, in seconds of the epoch.
+    :ivar jobs: how many.
+    :ivar since: when the first of them did, in seconds of the epoch.
     :ivar error: one of the kind of error that most have; ``alike``: how many have that.
     """
 

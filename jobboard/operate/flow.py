@@ -44,7 +44,8 @@ class FanIn:
 class Flow:
     """What is known of one job beside its record.
 
-    :ivar parents: None if it has none. :ivar has_children: whether a job waits for it, or has waited.
+    :ivar parents: None if it has none.
+    :ivar has_children: whether a job waits for it, or has waited.
     :ivar steps: the first :data:`MAX_STEPS`; ``has_more_steps``: whether there are more.
     :ivar signals: those that were sent to it, the first one first.
     """

@@ -26,8 +26,10 @@ MANY_FAILED, MAX_HELD_LANES, _HOLDERS = 3, 5, 20
 class HeldLane:
     """A strict lane whose jobs wait for one that has failed :data:`MANY_FAILED` times or more.
 
-    :ivar blocked: how many wait. :ivar oldest: for how many seconds the first of them does.
-    :ivar uuid: the job that failed. :ivar text: what it does now, and its last error.
+    :ivar blocked: how many wait.
+    :ivar oldest: for how many seconds the first of them does.
+    :ivar uuid: the job that failed.
+    :ivar text: what it does now, and its last error.
     """
 
     lane: str
@@ -40,7 +42,9 @@ class HeldLane:
 def held_lanes(board: JobBoard, longest: Sequence[LaneRow], limits: Iterable[Limit], now: float) -> Iterator[HeldLane]:
     """Yield such lanes, of those with the most jobs that wait: a request for each strict one with a retry, 5 at most.
 
-    :param longest: these lanes. :param limits: all of the board. :param now: the moment, by the store's clock.
+    :param longest: these lanes.
+    :param limits: all of the board.
+    :param now: the moment, by the store's clock.
     :raises BoardUnavailable: the store can't be reached.
     """
     client, by_lane = client_of(board), {limit.lane: limit for limit in limits if limit.lane is not None}

@@ -19,7 +19,8 @@ MAX_PARENTS, MAX_CHILDREN = 5, 100
 class FailedParent:
     """A job in the trash for which others wait.
 
-    :ivar waiting: those of its first :data:`MAX_CHILDREN` children that wait. :ivar has_more: whether it has more.
+    :ivar waiting: those of its first :data:`MAX_CHILDREN` children that wait.
+    :ivar has_more: whether it has more.
     :ivar is_deep: whether others were posted to wait for those in turn, which are not counted.
     :ivar holder: the live job that has its key, so that it can't be restored.
     """

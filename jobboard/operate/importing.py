@@ -95,7 +95,8 @@ def import_jobs(
 ) -> Imported:
     """Post what the board does not have. To do it again does no harm, as long as the board remembers the jobs.
 
-    :param step: called with the number of jobs that a request was about. :param dry_run: only look what is there.
+    :param step: called with the number of jobs that a request was about.
+    :param dry_run: only look what is there.
     :raises BoardUnavailable: the store can't be reached; says how many jobs are posted.
     """
     from jobboard.board import client_of

@@ -90,7 +90,8 @@ class ScheduleOverview:
 class IdleLane:
     """A lane of which no job runs, while others wait for the slots of some that can be claimed.
 
-    :ivar oldest: for how many seconds the first of them waits. :ivar names: of the jobs that nobody claims.
+    :ivar oldest: for how many seconds the first of them waits.
+    :ivar names: of the jobs that nobody claims.
     """
 
     lane: str

@@ -49,7 +49,8 @@ def page_of(
     Who follows ``next`` sees each job that stays as it is exactly once. The selection's ``limit`` has no part in this.
 
     :param after: the ``next`` of another page; None for the first one.
-    :param size: about how many jobs. :param most: how many are read at most.
+    :param size: about how many jobs.
+    :param most: how many are read at most.
     :raises ValueError: there is no such place in the listings of this store.
     :raises BoardUnavailable: the store can't be reached.
     """

@@ -14,7 +14,8 @@ T = TypeVar("T")
 class PartlyKnown:
     """The looks of one answer.
 
-    :ivar reads: what they read by. :ivar unknown: what they could not find out.
+    :ivar reads: what they read by.
+    :ivar unknown: what they could not find out.
     """
 
     def __init__(self) -> None:

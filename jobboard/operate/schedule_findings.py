@@ -17,7 +17,8 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple[str, str]]:
     """Yield the id of one paused schedule, and a sentence about all.
 
-    :param pauses: the notes of those that were read, by id. :param number: how many are paused.
+    :param pauses: the notes of those that were read, by id.
+    :param number: how many are paused.
     """
     for id, note in list(pauses.items())[:1]:
         why = f": {in_one_line(note)}" if note else ""

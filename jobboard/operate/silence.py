@@ -22,7 +22,8 @@ _BETWEEN = 0.4
 class Silence:
     """Participants that were last heard of at about one moment, so that something which they share was away.
 
-    :ivar names: of two or more. :ivar seconds: since the last of them was heard of.
+    :ivar names: of two or more.
+    :ivar seconds: since the last of them was heard of.
     """
 
     names: frozenset[str]

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 class Family:
     """A job and all that wait for it, as far as an action is for them.
 
-    :ivar targets: in the order in which they are to be changed. :ivar states: of each.
-    :ivar left_out: how many are in states that the action is not for. :ivar is_whole: whether these are all.
+    :ivar targets: in the order in which they are to be changed.
+    :ivar states: of each.
+    :ivar left_out: how many are in states that the action is not for.
+    :ivar is_whole: whether these are all.
     :ivar went_on: those that went on without a parent that is restored now, and don't wait for it again; their states.
     """
 

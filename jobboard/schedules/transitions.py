@@ -206,7 +206,8 @@ def step_of_backfill(
 ) -> ScheduleStep:
     """Return a step of a backfill: its jobs are no instances, or they would keep the schedule from firing.
 
-    :param last: the last fire time of the backfill. :param count: how many fire times the line of history stands for,
+    :param last: the last fire time of the backfill.
+    :param count: how many fire times the line of history stands for,
         of which there is one for the whole backfill; 0 for none.
     """
     record = FireRecord(EventKind.FIRED, _moment(now), _moment(last), reason="backfill", count=count)

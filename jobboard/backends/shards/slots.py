@@ -40,8 +40,10 @@ _STAGES = {code: stage for stage, code in _CODES.items()}
 class Slots:
     """A shard's slots.
 
-    :ivar serial: that of no others. :ivar since: the moment that the shard got the first one.
-    :ivar count: how many are taken at most. :ivar left: how many stay; fewer than ``count`` only while some leave.
+    :ivar serial: that of no others.
+    :ivar since: the moment that the shard got the first one.
+    :ivar count: how many are taken at most.
+    :ivar left: how many stay; fewer than ``count`` only while some leave.
     """
 
     serial: int
@@ -92,7 +94,8 @@ class NameLimit:
     :ivar step: grows with each change.
     :ivar slots: those of shards, if there are fewer than shards; None: the limit is divided, 0, or removed.
     :ivar is_settled: whether all shards have been told.
-    :ivar turned_at: when it was looked last whose jobs wait. :ivar ask_next: the shard where the next look begins.
+    :ivar turned_at: when it was looked last whose jobs wait.
+    :ivar ask_next: the shard where the next look begins.
     """
 
     row: LimitRow

@@ -146,7 +146,8 @@ class Poster:
     def certain_plan(self, rows: Sequence[NewJob], ending: Sequence[StoredJob] = (), seals: Sequence[str] = ()) -> Plan:
         """Plan after a look at which of these uuids and keys exist, and which jobs have them.
 
-        :param ending: jobs that end in the same step. :param seals: graphs that are complete with it.
+        :param ending: jobs that end in the same step.
+        :param seals: graphs that are complete with it.
         """
         plan = self._plan(rows, ending)
         self._take_in(plan, self._holders(rows))

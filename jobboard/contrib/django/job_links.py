@@ -71,7 +71,8 @@ def listed_jobs(
 
     :param alias: of a backend in ``TASKS``.
     :param state: None: those on the board.
-    :param task: its path, or another name of jobs. :param key: how their keys begin.
+    :param task: its path, or another name of jobs.
+    :param key: how their keys begin.
     :param after: the ``next`` of another page.
     :raises ValueError: there is no such place.
     :raises BoardUnavailable: the store can't be reached.

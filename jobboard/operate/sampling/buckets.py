@@ -73,7 +73,8 @@ class Figures:
     :ivar paused: how many pauses there were, of names and of the whole board; of one name, whether it was paused.
     :ivar oldest: for how many seconds one of them had waited, at most.
     :ivar posted: how many were posted; ``finished``: were consumed; ``failed``: attempts that ended otherwise.
-    :ivar wait: from when they could be claimed to when they were. :ivar run: from there to the end of the attempt.
+    :ivar wait: from when they could be claimed to when they were.
+    :ivar run: from there to the end of the attempt.
     """
 
     waiting: int = 0

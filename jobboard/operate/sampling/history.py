@@ -25,7 +25,9 @@ _MAX_TRIES = 5
 class Level:
     """Buckets of one length; all in seconds.
 
-    :ivar bucket: their length. :ivar book: of how long a time one logbook has them. :ivar keep: for how long they stay.
+    :ivar bucket: their length.
+    :ivar book: of how long a time one logbook has them.
+    :ivar keep: for how long they stay.
     """
 
     bucket: int
