@@ -27,6 +27,7 @@ from jobboard.operate.attempts import attempts_of
 from jobboard.operate.bulk import ACTIONS, Target
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
+from jobboard.operate.restoring import holder_of_key
 from jobboard.operate.why import Reason, why
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_text
@@ -104,7 +105,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         sentences=[_sentence(view, reason) for reason in reasons],
         failed_parents=_failed_parents(view, reasons),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
-        holder=_holder_of_key(view, job),
+        holder=holder_of_key(view.board, job.name, job.key) if job.record.state is JobState.TRASHED else None,
         may_retry=has_ended and view.may("retry") and view.may("details"),
         anew=find_anew(view.board, job) if has_ended else None,
         carried=_carried(view, job) if view.may("details") else None,
@@ -142,16 +143,6 @@ def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
         with contextlib.suppress(NotFound):
             found.append(view.board.get(uuid))
     return [job for job in found if job.record.state is JobState.TRASHED][:_MAX_PARENTS]
-
-
-def _holder_of_key(view: View, job: Job) -> Job | None:
-    """Return the live job that has the key of one in the trash, so that it can't be restored."""
-    if job.record.state is not JobState.TRASHED or job.key is None:
-        return None
-    try:
-        return view.board.find(job.name, job.key)
-    except NotFound:
-        return None
 
 
 def _carried(view: View, job: Job) -> list[tuple[str, str]]:
