@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from datetime import UTC, datetime
 from itertools import islice
 from types import TracebackType
 
@@ -27,6 +28,11 @@ def in_one_line(text: str) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return kept if len(text) <= MAX_LINE else f"{kept}..."
+
+
+def utc(at: datetime) -> str:
+    """Return an aware moment for people: ``2030-01-31 09:00:00 UTC``."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}

@@ -76,7 +76,7 @@ def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) 
     shown = columns or _JOB_COLUMNS
     if columns is None and chosen.states == {JobState.CLAIMED}:
         shown = (*_JOB_COLUMNS, "claimed_on")
-        since = claimed_since(board, found[:_MAX_SINCE])
+        since = claimed_since(board, [job.uuid for job in found[:_MAX_SINCE]])
         for row in rows:
             row["claimed_on"] = since.get(row["uuid"])
     session.output.table(shown, rows, empty="no jobs", droppable=columns is None)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from jobboard.board import client_of
-from jobboard.events import EventKind
+from jobboard.operate.claimed_since import claimed_since
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ class Runs:
         if claim not in self._began:
             if len(self._began) >= _MAX_KEPT:
                 self._began.clear()
-            client = client_of(self._board)
-            lines = client.call(client.backend.jobs.history, job.uuid)
-            self._began[claim] = next((line.at for line in reversed(lines) if line.kind is EventKind.CLAIMED), None)
+            self._began[claim] = claimed_since(self._board, [job.uuid]).get(job.uuid)
         return self._began[claim]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from jobboard.text import duration, short_duration
+from jobboard.text import duration, short_duration, utc
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
@@ -109,7 +109,7 @@ def moment_of(value: datetime | float | None) -> Markup:
     if value is None:
         return shown(None)
     moment = _in_utc(value)
-    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), _exactly(moment))
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="milliseconds"), utc(moment))
 
 
 def age_of(value: datetime | float | None) -> Markup:
@@ -120,16 +120,12 @@ def age_of(value: datetime | float | None) -> Markup:
     seconds = (datetime.now(UTC) - moment).total_seconds()
     text = f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
     stamp = moment.isoformat(timespec="milliseconds")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(stamp, _exactly(moment), text)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(stamp, utc(moment), text)
 
 
 def _in_utc(value: datetime | float) -> datetime:
     moment = value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
     return moment.astimezone(UTC)
-
-
-def _exactly(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span_of(seconds: float | None) -> Markup:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from jobboard import naming
 from jobboard.backends.reasons import has_not_failed
 from jobboard.graph.folding import folded
 from jobboard.graph.layering import layers_of
 from jobboard.graph.model import COMPLETE, TRASHED, Graph, Node
-from jobboard.text import in_one_line, short_duration
+from jobboard.text import in_one_line, short_duration, utc
 
 #: The part of a uuid that is shown: commands accept the end of one.
 _SHOWN = 8
@@ -64,7 +64,7 @@ def text_of(graph: Graph) -> Iterator[str]:
         yield _line_of(drawn, drawn.nodes[uuid])
     yield summary_of(graph)
     if graph.is_whole:
-        yield end_of(graph, _in_utc)
+        yield end_of(graph, utc)
 
 
 def _line_of(graph: Graph, node: Node) -> str:
@@ -73,7 +73,3 @@ def _line_of(graph: Graph, node: Node) -> str:
         line += f": {in_one_line(node.reason)}"
     held = sum(other.number for other in graph.held_by(node.uuid)) if node.state == TRASHED else 0
     return f"{line} ({held:,} wait{'s' * (held == 1)} for it)" if held else line
-
-
-def _in_utc(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -7,14 +7,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobboard.board import client_of
-from jobboard.events import EventKind
+from jobboard.events import EventKind, HistoryEntry
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.job import Job
 
 
-def claimed_since(board: JobBoard, jobs: Sequence[Job]) -> dict[str, datetime]:
+def last_claim_in(history: Sequence[HistoryEntry]) -> datetime | None:
+    """Return when the last claim of a history began; None if it does not go back so far."""
+    return next((line.at for line in reversed(history) if line.kind is EventKind.CLAIMED), None)
+
+
+def claimed_since(board: JobBoard, uuids: Iterable[str]) -> dict[str, datetime]:
     """Return when the last claim of each of these jobs began, by uuid; one request for each job.
 
     Those are left out whose history does not go back so far, or that are gone by now.
@@ -22,11 +27,8 @@ def claimed_since(board: JobBoard, jobs: Sequence[Job]) -> dict[str, datetime]:
     :raises BoardUnavailable: the store can't be reached.
     """
     client = client_of(board)
-    histories = {job.uuid: client.call(client.backend.jobs.history, job.uuid) for job in jobs}
-    claims = {
-        uuid: [line.at for line in history if line.kind is EventKind.CLAIMED] for uuid, history in histories.items()
-    }
-    return {uuid: moments[-1] for uuid, moments in claims.items() if moments}
+    found = {uuid: last_claim_in(client.call(client.backend.jobs.history, uuid)) for uuid in uuids}
+    return {uuid: began for uuid, began in found.items() if began is not None}
 
 
 def first_claims(claimed: Iterable[Job]) -> dict[str, Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,7 @@ from jobboard.schedules.triggers import AllOf, AnyOf, At, Calendar, Cron, Every,
 from jobboard.schedules.triggers.cron_text import fields_of
 from jobboard.schedules.triggers.trigger import zones_of
 from jobboard.schedules.triggers.zones import zone_named
+from jobboard.text import utc
 
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 _SHORT = {"day": "d", "hour": "h", "minute": "min", "second": "s"}
@@ -56,7 +57,7 @@ def explain(trigger: Trigger) -> str:
     if isinstance(trigger, Calendar):
         return _explain_calendar(trigger)
     if isinstance(trigger, At):
-        return f"once, at {_moment(trigger.moment)}"
+        return f"once, at {utc(trigger.moment)}"
     if isinstance(trigger, AnyOf):
         return "; or ".join(map(explain, trigger.triggers))
     if isinstance(trigger, AllOf):
@@ -150,7 +151,7 @@ def _policy(trigger: Cron | Calendar) -> str:
 
 
 def _explain_every(trigger: Every) -> str:
-    start = f", from {_moment(trigger.start)}" if trigger.start else ""
+    start = f", from {utc(trigger.start)}" if trigger.start else ""
     seconds = trigger.seconds
     if seconds != int(seconds):
         return f"every {seconds:g} seconds{start}"
@@ -165,7 +166,7 @@ def _explain_calendar(trigger: Calendar) -> str:
     every = f"every {unit}" if trigger.count == 1 else f"every {trigger.count} {unit}s"
     start = ""
     if isinstance(trigger.start, datetime):
-        start = f", from {_moment(trigger.start)}"
+        start = f", from {utc(trigger.start)}"
     elif trigger.start is not None:
         start = f", from {trigger.start}"
     return f"{every} at {trigger.at}{start}, {trigger.tz}{_policy(trigger)}"
@@ -189,10 +190,6 @@ def _parts(seconds: int, units: Sequence[tuple[str, int]] = _UNITS) -> list[tupl
         if number:
             found.append((number, unit))
     return found
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _offset(local: datetime) -> str:

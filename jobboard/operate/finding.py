@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jobboard.errors import NotFound
 from jobboard.operate.selecting import MAX_SCANNED, Selection, begins_or_ends
 from jobboard.states import JobState
-from jobboard.text import in_one_line
+from jobboard.text import in_one_line, utc
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -90,7 +90,7 @@ def ended_with_key(board: JobBoard, selection: Selection) -> list[Job]:
 
 def how_it_ended(job: Job) -> str:
     """Say what became of a job that ended, without its uuid: ``resize, in the trash since ...: disk full``."""
-    since = f"{job.record.last_modified:%Y-%m-%d %H:%M:%S} UTC"
+    since = utc(job.record.last_modified)
     if job.record.state is JobState.COMPLETE:
         return f"{job.name}, complete since {since}"
     return f"{job.name}, in the trash since {since}: {in_one_line(job.record.reason or 'no reason was given')}"

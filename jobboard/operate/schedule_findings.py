@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from jobboard.schedules.progress import HISTORY_LENGTH
-from jobboard.text import in_one_line
+from jobboard.text import in_one_line, utc
 
 #: From how many fires on that a schedule has skipped one after the other it is told.
 MANY_SKIPPED = 3
@@ -41,16 +41,11 @@ def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[t
     if missed:
         latest = max(missed, key=lambda id: missed[id][1] or _LONG_AGO)
         number, fire_time = missed[latest]
-        at = f" of {fire_time:%Y-%m-%d %H:%M:%S} UTC" if fire_time else ""
+        at = f" of {utc(fire_time)}" if fire_time else ""
         which = f"fire{at} was" if number == 1 else f"{number} fires, the last{at}, were"
         name = shlex.quote(latest)
-        yield (
-            latest,
-            (
-                f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}. "
-                f"See: jobboard schedule show {name}. Post it now with: jobboard schedule fire {name}"
-            ),
-        )
+        see = f"See: jobboard schedule show {name}. Post it now with: jobboard schedule fire {name}"
+        yield latest, f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}. {see}"
 
 
 def _others(number: int) -> str:

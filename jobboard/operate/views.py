@@ -16,7 +16,7 @@ from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState
 from jobboard.stats import COUNTED
-from jobboard.text import in_one_line
+from jobboard.text import in_one_line, utc
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import Pause
@@ -157,7 +157,7 @@ def owners(board: JobBoard) -> list[dict[str, Any]]:
     stuck = [name for name, entity in known.items() if entity.alive and number_of(entity, "stuck")]
     claimed = list(board.iterjobs(states={JobState.CLAIMED}))
     first = first_claims(claimed)
-    since = claimed_since(board, list(first.values()))
+    since = claimed_since(board, [job.uuid for job in first.values()])
     oldest = {owner: since.get(job.uuid) for owner, job in first.items()}
     return [
         row | {"oldest": oldest.get(row["owner"])} | _liveness(known.get(row["owner"]))
@@ -238,6 +238,6 @@ def in_brackets(pause: Mapping[str, Any]) -> str:
     """Return who paused it, when and why, in brackets; "" if nobody said."""
     by, reason, at = pause["by"], pause["reason"], pause["at"]
     said = [f"by {by}"] if by else []
-    said += [f"since {at:%Y-%m-%d %H:%M:%S} UTC"] if at else []
+    said += [f"since {utc(at)}"] if at else []
     text = ": ".join(part for part in (" ".join(said), in_one_line(reason) if reason else "") if part)
     return f" ({text})" if text else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobboard.backends.reasons import RUNS_AGAIN
@@ -12,6 +11,7 @@ from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
+from jobboard.operate.claimed_since import last_claim_in
 from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.views import paused_sentences
@@ -20,7 +20,7 @@ from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked,
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
-from jobboard.text import duration
+from jobboard.text import duration, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
     """
     record = job.record
     if record.state is JobState.COMPLETE:
-        return [Reason("complete", f"It is complete, consumed by {record.owner} at {_when(record.last_modified)}.")]
+        return [Reason("complete", f"It is complete, consumed by {record.owner} at {utc(record.last_modified)}.")]
     known = PartlyKnown()
     find = {JobState.CLAIMED: _why_claimed, JobState.TRASHED: _why_trashed}.get(record.state, _why_waiting)
     reasons = find(board, job, known)
@@ -86,7 +86,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
         reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
     if record.state is JobState.DELAYED and record.run_at is not None:
-        text = f"It is delayed until {_when(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
+        text = f"It is delayed until {utc(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
         reasons.append(Reason("delayed", text))
     waiting = known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
     reasons += [Reason(kind, text) for kind, text in waiting]
@@ -105,10 +105,10 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
 
 def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     record = job.record
-    until = f"until {_when(record.expires_at)}, unless renewed" if record.expires_at else "without an end"
+    until = f"until {utc(record.expires_at)}, unless renewed" if record.expires_at else "without an end"
     attempt = _attempt(job)
-    since = next((line.at for line in reversed(record.history) if line.kind is EventKind.CLAIMED), None)
-    claimed = f"It is claimed by {record.owner}{f' since {_when(since)}' if since else ''}"
+    since = last_claim_in(record.history)
+    claimed = f"It is claimed by {record.owner}{f' since {utc(since)}' if since else ''}"
     entities = known.look(board.entities, "which participants are registered there") or []
     owner = next((entity for entity in entities if entity.name == record.owner), None)
     ask = (
@@ -121,7 +121,7 @@ def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     if owner is None and not known.unknown:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif owner is not None and not owner.alive:
-        seen = f"was last seen at {_when(owner.last_seen)}" if owner.last_seen else "is gone"
+        seen = f"was last seen at {utc(owner.last_seen)}" if owner.last_seen else "is gone"
         text = f"That owner {seen}; the job comes back when its claim ends, or now with: jobboard release {job.uuid}"
         reasons.append(Reason("owner_gone", text))
     if record.cancel_asked:
@@ -180,12 +180,12 @@ def _why_again(job: Job) -> Iterator[Reason]:
     asked = [line.at for line in ends if line.reason == RUNS_AGAIN]
     if not asked or ends[-1].reason != RUNS_AGAIN:
         return
-    last, number = _when(asked[-1]), len(asked)
+    last, number = utc(asked[-1]), len(asked)
     is_whole = history[0].kind is EventKind.POSTED
     often = (
         ""
         if number == 1 and is_whole
-        else f"; it has {number} times{' or more' * (not is_whole)} since {_when(asked[0])}"
+        else f"; it has {number} times{' or more' * (not is_whole)} since {utc(asked[0])}"
     )
     yield Reason("runs_again", f"Its last run, until {last}, did not fail: its handler asked to run again{often}.")
 
@@ -203,7 +203,3 @@ def _why_last_failed(job: Job) -> list[Reason]:
 def _attempt(job: Job) -> str:
     most = f" of {job.max_attempts}" if job.max_attempts else ""
     return f"attempt {job.record.attempts}{most}"
-
-
-def _when(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from jobboard.backends.lane_rows import LaneDetail, NameShare
 from jobboard.backends.rows import JobRow
 from jobboard.board import client_of
-from jobboard.errors import NotFound
-from jobboard.events import EventKind
 from jobboard.job import row_of
 from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.naming import named
+from jobboard.operate.claimed_since import claimed_since
 from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
 from jobboard.operate.views import in_brackets
@@ -161,14 +160,6 @@ def _holder(board: JobBoard, row: JobRow, now: float, claimers: Claimers) -> str
 
 
 def _runs(board: JobBoard, row: JobRow, now: float) -> str:
-    since = _claimed_at(board, row.uuid)
-    for_long = "" if since is None else f" since {duration(max(0.0, now - since))}"
+    since = claimed_since(board, [row.uuid]).get(row.uuid)
+    for_long = "" if since is None else f" since {duration(max(0.0, now - since.timestamp()))}"
     return f"{named(row)} runs{for_long} ({row.owner})"
-
-
-def _claimed_at(board: JobBoard, uuid: str) -> float | None:
-    try:
-        history = board.get(uuid).record.history
-    except NotFound:
-        return None
-    return next((line.at.timestamp() for line in reversed(history) if line.kind is EventKind.CLAIMED), None)

@@ -17,7 +17,7 @@ from jobboard.operate.flow import fan_in_of
 from jobboard.operate.restoring import holder_of_key, how_taken
 from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
-from jobboard.text import duration, in_one_line
+from jobboard.text import duration, in_one_line, utc
 from jobboard.validation import moment
 
 if TYPE_CHECKING:
@@ -172,4 +172,4 @@ def _signal(board: JobBoard, row: JobRow, signal: str) -> str:
 
 
 def _when(seconds: float) -> str:
-    return f"{moment(seconds):%Y-%m-%d %H:%M:%S} UTC"
+    return utc(moment(seconds))
