@@ -22,8 +22,12 @@ def join(row: JobRow, place: float) -> None:
 
 def end_delay(row: JobRow, place: float, limit: LaneLimit) -> None:
     """Let a delayed job join its lane; one of a strict lane that was claimed before has kept its slot."""
-    if limit.is_strict and row.token and limit.rate is None:
+    is_kept = limit.is_strict and row.token
+    if is_kept and limit.rate is None:
         row.state, row.place = JobState.UNCLAIMED, place
+    elif is_kept:
+        # Another start, which the rate must let. Nothing that waits was to run before it, and nothing passes it now.
+        join(row, row.created_on)
     else:
         join(row, place)
 

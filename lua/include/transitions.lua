@@ -37,8 +37,12 @@ end
 -- Let a delayed job be claimable, or wait for its lane; in a strict one a retry has kept its slot.
 local function end_delay(job, place)
   local limit = job.token ~= 0 and limit_of(job)
-  if limit and limit.is_strict and not limit.rate then
+  local is_kept = limit and limit.is_strict
+  if is_kept and not limit.rate then
     job.state, job.place = 'UNCLAIMED', place
+  elseif is_kept then
+    -- Another start, which the rate must let. Nothing that waits was to run before it, and nothing passes it now.
+    join(job, place_of(job.created, job.priority))
   else
     join(job, place)
   end

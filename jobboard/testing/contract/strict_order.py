@@ -8,6 +8,7 @@ import pytest
 
 from jobboard.board import JobBoard, client_of
 from jobboard.job import Job
+from jobboard.limit import Rate
 from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, uuids_of
 from jobboard.testing.contract.lane_case import (
@@ -52,6 +53,22 @@ class StrictOrderCases(LaneCase):
         assert again == first
         board.consume(again, "alice")
         assert run_to_the_end(board) == uuids_of([second, third])
+
+    @of_lanes
+    @pytest.mark.parametrize("count", [2, 50], ids=["that lets it start later", "that lets it start"])
+    def test_nothing_of_a_strict_lane_with_a_rate_passes_a_job_that_failed(self, board: JobBoard, count: int) -> None:
+        limit(board, 1, order="strict", rate=Rate(count, per=1.0))
+        first, second, third = (post_in(board) for _ in range(3))
+        assert _fail_for(board, SHORT, counted=False) == first
+        assert states_of(board, second, third) == [BLOCKED, BLOCKED]
+        order: list[str] = []
+
+        def are_all_run() -> bool:
+            order.extend(run_to_the_end(board))
+            return board.job_count == 0
+
+        eventually(are_all_run)
+        assert order == uuids_of([first, second, third])
 
     @of_lanes
     def test_a_look_at_a_lane_shows_who_waits_for_a_retry_last(self, board: JobBoard) -> None:
