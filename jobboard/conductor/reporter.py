@@ -56,8 +56,8 @@ class Reporter:
     def _log(self, execution: Execution, outcome: str, seconds: float, level: int) -> None:
         job = execution.snapshot
         facts = {"job": job.name, "uuid": job.uuid, "attempt": job.attempts, "seconds": seconds, "outcome": outcome}
-        text = "job %s %s attempt %d %s after %.3f s"
-        arguments: list[object] = [repr(job.name), job.uuid, job.attempts, outcome, seconds]
+        text = "job %s %s attempt %d took %.3f s: %s"
+        arguments: list[object] = [repr(job.name), job.uuid, job.attempts, seconds, outcome]
         if reason := _reason_of(execution):
             text += ": %s"
             arguments.append(reason)

@@ -174,7 +174,7 @@ class Steps:
     def _refuse(self, row: StepRow, but: str) -> NoReturn:
         self._end = StepsChanged(
             f"step {row.number + 1} of this job is recorded as {_shown(row.name)}, but {but}: let the handler ask for "
-            f"its steps by their recorded names and in their order, and restore the job; or post it again"
+            f"its steps by their recorded names and in their order, and restore the job"
         )
         raise self._end
 

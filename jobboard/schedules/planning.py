@@ -157,7 +157,7 @@ def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], fl
     made.omit(
         EventKind.MISSED,
         times[-MAX_CAUGHT_UP - 1 : -MAX_CAUGHT_UP],
-        f"not posted, and those before it, which nobody counted: of all overdue the last {MAX_CAUGHT_UP} are posted",
+        f"not posted, nor those before it: of all that were overdue the last {MAX_CAUGHT_UP} are posted",
     )
     return times[-MAX_CAUGHT_UP:], upcoming
 
@@ -167,7 +167,11 @@ def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], f
     times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_COUNTED)
     if len(times) <= MAX_COUNTED:
         return times, upcoming
-    made.omit(EventKind.MISSED, times[1:-1], "not posted, and more after it that nobody counted: so many were overdue")
+    made.omit(
+        EventKind.MISSED,
+        times[1:-1],
+        f"not posted: more than {MAX_COUNTED} were overdue, and those after the first {MAX_COUNTED} are not told",
+    )
     first: float | None = times[0]
     if schedule.misfire_grace is not None:
         first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - MICROSECOND)
