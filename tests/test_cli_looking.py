@@ -144,6 +144,48 @@ class TestFindingByKey:
         assert "7 jobs that ended had the key 'a:k'" in told
         assert sum(job.uuid in told for job in jobs) == 5
 
+    @pytest.mark.parametrize("verb", ["restore", "purge"])
+    @pytest.mark.parametrize("is_live", [False, True])
+    def test_what_is_for_the_trash_takes_the_one_in_it(
+        self, jobboard: Run, board: JobBoard, verb: str, is_live: bool
+    ) -> None:
+        for _ in range(3):
+            board.post("a", key="k")
+            (done,) = board.claim_next("me")
+            board.consume(done, "me")
+        trashed = board.post("a", key="k")
+        board.trash(trashed, by="me")
+        if is_live:
+            board.post("a", key="k")
+        listed = as_json(jobboard(verb, "a:k", "--dry-run", "--json"))
+        assert [job["uuid"] for job in listed] == [trashed.uuid]
+        assert jobboard("trashed", "--newest", "--after", "a:k")
+        jobboard(verb, "a:k", "--yes", status=1 if is_live and verb == "restore" else 0)
+        assert [job.uuid for job in board.trashed()] == ([trashed.uuid] if is_live and verb == "restore" else [])
+        jobboard("restore", "a:k", status=1)
+
+    def test_several_in_the_trash_are_told_apart_by_their_uuids(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = []
+        for _ in range(3):
+            jobs.append(board.post("a", key="k"))
+            board.trash(jobs[-1], by="me")
+        board.post("a", key="k")
+        told = jobboard("restore", "a:k", status=1)
+        assert "3 jobs" in told
+        assert all(job.uuid in told for job in jobs)
+
+    @pytest.mark.parametrize("verb", ["cancel", "trash", "release", "run-now", "signal"])
+    def test_what_is_for_live_jobs_says_that_none_is(self, jobboard: Run, board: JobBoard, verb: str) -> None:
+        for _ in range(3):
+            board.trash(board.post("a", key="k"), by="me")
+        options = ["go"] if verb == "signal" else []
+        assert "none of them is live" in jobboard(verb, "a:k", *options, status=1)
+        live = board.post("a", key="k", delay=60)
+        if verb == "release":
+            board.run_now(live, by="me")
+            board.claim(live, "me")
+        jobboard(verb, "a:k", *options)
+
 
 class TestWatch:
     @pytest.fixture

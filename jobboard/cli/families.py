@@ -58,7 +58,7 @@ def _change(
     if job is None or everything or is_filtered():
         raise click.UsageError("--with-children needs one JOB, and no filters")
     board, action = session.board(), ACTIONS[right]
-    family = family_of(board, find_job(board, job), action)
+    family = family_of(board, find_job(board, job, action.states), action)
     if not family.is_whole:
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
     if family.went_on:

@@ -47,7 +47,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, dry
     """
     if job is not None and not (is_filtered() or dry_run):
         board = session.board()
-        found = find_job(board, job)
+        found = find_job(board, job, LIVE)
         board.release(found, by=by, reason=note)
         _report(session, board, found, "is released")
     else:
@@ -93,7 +93,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_r
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
     if job is not None and not (is_filtered() or dry_run):
         board = session.board()
-        found = find_job(board, job)
+        found = find_job(board, job, LIVE)
         board.trash(found, by=by, reason=trashed_by_operator(note))
         _report(session, board, found, "is in the trash")
     else:
@@ -139,7 +139,7 @@ def trashed(session: Session, selection: Selection, newest: bool, after: str | N
 
 
 def _trashed_job(board: JobBoard, text: str) -> Job:
-    job = find_job(board, text)
+    job = find_job(board, text, {JobState.TRASHED})
     if job.record.state is not JobState.TRASHED:
         raise click.UsageError(f"job {job.uuid} is not in the trash any more; give --after one that is")
     return job

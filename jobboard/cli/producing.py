@@ -88,7 +88,7 @@ def post(
 def signal(session: Session, job: str, name: str, value: str | None, by: str) -> None:
     """Send a signal to a job, which waits for it or will; of two of one name the first one stays."""
     board = session.board()
-    found = find_job(board, job)
+    found = find_job(board, job, LIVE)
     is_new = board.signal(found, name, None if value is None else json_of("--value", value), by=by)
     text = "has the signal" if is_new else "had the signal already, and keeps its first value:"
     awaited = awaited_signal(row_of(found))
@@ -115,7 +115,7 @@ def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_
         change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, dry_run=dry_run, **which)
         return
     board = session.board()
-    found = find_job(board, job)
+    found = find_job(board, job, LIVE)
     outcome = ACTIONS["cancel"].act(board, targets_of([found]), by=by, reason=note)
     if outcome.unchanged:
         raise NotFound(outcome.unchanged[0])

@@ -182,7 +182,7 @@ def change_selected(
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all")
     board, output = session.board(), session.output
-    jobs = [find_job(board, job)] if job is not None else selected(session, selection, board)
+    jobs = [find_job(board, job, action.states)] if job is not None else selected(session, selection, board)
     if dry_run:
         found = [(target_of(each), each.record.state) for each in jobs]
         show_targets(session, action, [each for each in found if each[1] in selection.states])

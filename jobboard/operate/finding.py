@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid as uuids
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from jobboard.errors import NotFound
 from jobboard.operate.selecting import MAX_SCANNED, Selection, begins_or_ends
-from jobboard.states import JobState
+from jobboard.states import LIVE, JobState
 from jobboard.text import in_one_line, utc
 
 if TYPE_CHECKING:
@@ -19,19 +19,24 @@ if TYPE_CHECKING:
     from jobboard.logbook import BookInfo, LogBook
 
 
-_ENDED = frozenset({JobState.TRASHED, JobState.COMPLETE})
+_ALL = frozenset(JobState)
+_ENDED = _ALL - LIVE
 #: How many uuids an error names.
 _MAX_SHOWN = 5
 #: The beginning or the end of a uuid that is enough to name one.
 PART = re.compile(r"[0-9a-f-]{4,35}\Z", re.IGNORECASE)
 
 
-def find_job(board: JobBoard, text: str) -> Job:
+def find_job(board: JobBoard, text: str, states: Collection[JobState] = _ALL) -> Job:
     """Return the job of a uuid, of ``NAME:KEY``, or of the beginning or the end of a uuid that only one job has.
 
-    ``NAME:KEY`` is the live job, or else the only one in the trash or complete. A part of a uuid costs a pass over the
-    whole listing, the key of a job that is not live one over those of its name; the others 1 or 2 requests.
+    ``NAME:KEY`` is the only job with that key in ``states``, of which the live one goes first; if none is in these, the
+    only other one, so that a command can say how that stands. A part of a uuid costs a pass over the whole listing, the
+    key of a job that is not live one over those of its name that are in the trash or complete; the others 1 or 2
+    requests.
 
+    :param states: those that the command is for; one that is live stands for all of these, since they change by
+        themselves.
     :raises NotFound: no job matches, or several do; the message says which.
     """
     try:
@@ -39,7 +44,7 @@ def find_job(board: JobBoard, text: str) -> Job:
     except ValueError:
         pass
     if ":" in text:
-        return _find_by_key(board, text)
+        return _find_by_key(board, text, frozenset(states))
     if not PART.match(text):
         raise NotFound(f"no job {text!r}; give a uuid, the first or last 4 or more characters of one, or NAME:KEY")
     return board.get(uuid_with_part(text, "job", (job.uuid for job in board.iterjobs(states=list(JobState))), board))
@@ -59,23 +64,32 @@ def uuid_with_part(text: str, what: str, uuids: Iterable[str], board: JobBoard) 
     return found[0]
 
 
-def _find_by_key(board: JobBoard, text: str) -> Job:
-    """Names and keys may contain colons, so each colon is tried as the separator; a live job comes before others."""
+def _find_by_key(board: JobBoard, text: str, states: frozenset[JobState]) -> Job:
+    """Names and keys may contain colons, so each colon is tried as the separator."""
     colons = [number for number, character in enumerate(text) if character == ":"]
     pairs = [(text[:colon], text[colon + 1 :]) for colon in colons if text[:colon] and text[colon + 1 :]]
-    for name, key in pairs:
+    wanted = states if states.isdisjoint(LIVE) else states | LIVE
+    for among in (wanted, _ALL - wanted):
+        found = _with_key(board, pairs, among) if pairs else []
+        if len(found) == 1:
+            return board.get(found[0])
+        if found:
+            shown = ", ".join(found[:_MAX_SHOWN]) + (", ..." if len(found) > _MAX_SHOWN else "")
+            where = "live" if wanted >= LIVE else "in the trash"
+            which = "name one by its uuid" if among is wanted else f"none of them is {where}"
+            raise NotFound(f"{len(found)} jobs that ended had the key {text!r}; {which}: {shown}")
+    raise NotFound(f"no job {text!r} (NAME:KEY) on board {board.name!r}, in its trash or remembered")
+
+
+def _with_key(board: JobBoard, pairs: Collection[tuple[str, str]], among: frozenset[JobState]) -> list[str]:
+    """Return the live job that has one of these names and keys, if ``among`` has such, or else those that ended."""
+    for name, key in pairs if among >= LIVE else ():
         try:
-            return board.get(board.find(name, key).uuid)
+            return [board.find(name, key).uuid]
         except NotFound:
             continue
-    wanted = Selection(states=_ENDED, names={name for name, _ in pairs})
-    found = [job.uuid for job in wanted.jobs(board) if (job.name, job.key) in pairs] if pairs else []
-    if len(found) == 1:
-        return board.get(found[0])
-    if found:
-        shown = ", ".join(found[:_MAX_SHOWN]) + (", ..." if len(found) > _MAX_SHOWN else "")
-        raise NotFound(f"{len(found)} jobs that ended had the key {text!r}; name one by its uuid: {shown}")
-    raise NotFound(f"no job {text!r} (NAME:KEY) on board {board.name!r}, in its trash or remembered")
+    ended = Selection(states=among & _ENDED, names={name for name, _ in pairs})
+    return [job.uuid for job in ended.jobs(board) if (job.name, job.key) in pairs] if ended.states else []
 
 
 def ended_with_key(board: JobBoard, selection: Selection) -> list[Job]:
