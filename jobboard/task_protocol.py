@@ -20,8 +20,19 @@ def check_task(value: object, wanted: str) -> TaskProtocol[Any]:
 
     A framework's task, whose ``name`` may be something else, says by ``__jobboard_task__()`` which one it stands for.
     """
-    stands_for = getattr(value, "__jobboard_task__", None)
-    task = stands_for() if callable(stands_for) else value
-    if not isinstance(getattr(task, "name", None), str) or not callable(getattr(task, "encode", None)):
+    task = _task_of(value)
+    if task is None:
         raise TypeError(f"{wanted}, not {type(value).__name__}")
-    return task  # type: ignore[return-value]
+    return task
+
+
+def is_task(value: object) -> bool:
+    """Whether :func:`check_task` takes it."""
+    return _task_of(value) is not None
+
+
+def _task_of(value: object) -> TaskProtocol[Any] | None:
+    stands_for = getattr(value, "__jobboard_task__", None)
+    task: Any = stands_for() if callable(stands_for) else value
+    is_one = isinstance(getattr(task, "name", None), str) and callable(getattr(task, "encode", None))
+    return task if is_one else None

@@ -11,6 +11,9 @@ from jobboard.errors import InvalidPosting
 from jobboard.job import JobOrUuid, NamesJob, Posting
 from jobboard.validation import check_uuid, new_uuid
 
+#: What an error says to whoever gives something else for a posting.
+MADE_BY = "write Posting(name, details), or for a task Posting.of(task, details)"
+
 
 class Then:
     """Return it from a handler: its job is completed, and these are posted, in one atomic step.
@@ -35,7 +38,7 @@ def check_postings(postings: Iterable[Posting]) -> list[Posting]:
     batch = list(postings)
     for posting in batch:
         if not isinstance(posting, Posting):
-            raise TypeError(f"postings must be Posting, not {type(posting).__name__}")
+            raise TypeError(f"postings must be Posting, not {type(posting).__name__}; {MADE_BY}")
     return batch
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from jobboard import Every, JobBoard, LogBook, Posting, Schedule, backend
+from jobboard import (
+    Every,
+    Handlers,
+    InvalidPosting,
+    JobBoard,
+    LogBook,
+    Posting,
+    RunningJob,
+    Schedule,
+    Then,
+    aio,
+    backend,
+)
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.logbook import BookRef
@@ -82,6 +96,62 @@ def test_a_book_in_the_place_of_the_details_is_told_its_keyword(board: JobBoard,
             post()
     assert board.job_count == jobs
     assert list(board.books()) == []
+
+
+@dataclass
+class Parcel:
+    weight: int
+
+
+handlers = Handlers()
+
+
+@handlers.handler("pack")
+def pack(job: RunningJob, parcel: Parcel) -> None:
+    """What is posted in the wrong way below."""
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((pack, Parcel(1)), r"not Task; .*Posting\.of\(task, details\)"),
+        ((pack,), r"not Task; .*Posting\.of\(task, details\)"),
+        (("pack", Parcel(1)), r"details must be a dict, not Parcel; .*Posting\.of\(task, details\)"),
+        ((Posting("pack"),), r"name must be a str, not Posting; .*post_many\(\[posting\]\)"),
+    ],
+)
+def test_what_is_posted_as_a_task_is_told_how(board: JobBoard, given: Any, says: str) -> None:
+    jobs = board.job_count
+    posting = Posting(*given)
+
+    async def post_later() -> None:
+        async with aio.AsyncJobBoard(board) as later:
+            await later.post(*given)
+
+    for post in (
+        lambda: board.post(*given),
+        lambda: board.post_many([Posting("a"), posting]),
+        lambda: board.post("a", on_trashed=posting),
+        lambda: asyncio.run(post_later()),
+    ):
+        with pytest.raises((TypeError, InvalidPosting), match=says):
+            post()
+    board.connect()
+    assert board.job_count == jobs
+
+
+def test_a_task_is_no_posting(board: JobBoard) -> None:
+    task: Any = pack
+    for post in (
+        lambda: board.post_many([task]),
+        lambda: Then([task]),
+        lambda: board.post("a", on_complete=task),
+        lambda: handlers.handler("later", on_trashed=task)(print),
+    ):
+        with pytest.raises(TypeError, match=r"must be (a )?Posting, not Task; .*Posting\.of\(task, details\)"):
+            post()
+    with pytest.raises(TypeError, match="details must be a dict, unless job is a Task, not Parcel"):
+        Schedule("nightly", Every(hours=1), "pack", Parcel(1))  # type: ignore[arg-type]
 
 
 def test_what_comes_after_the_details_is_given_by_keyword(board: JobBoard) -> None:

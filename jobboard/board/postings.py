@@ -23,7 +23,8 @@ from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import JobPriority
-from jobboard.then import check_postings, first_named
+from jobboard.task_protocol import is_task
+from jobboard.then import MADE_BY, check_postings, first_named
 from jobboard.types import Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid
 
@@ -33,6 +34,9 @@ fields_of = attrgetter(*(field.name for field in fields(Posting) if field.name n
 flow_of = attrgetter(*_FLOW)
 _PLAIN = Posting("")
 NO_FLOW = flow_of(_PLAIN)
+
+#: What an error says to whoever posts a task, or details of its own type.
+_OF_TASKS = "for a task write Posting.of(task, details), or task.post(board, details)"
 
 #: On a board of shards, so many postings of a batch go to one of them.
 _MAX_TOGETHER = 256
@@ -63,6 +67,8 @@ class Postings:
 
         :param beside: a job that it must be beside, where a board has several places for its jobs.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}{_what_to_write(name)}")
         if run_at is not None and delay is not None:
             raise ValueError("give run_at or delay, not both")
         id = self._backend.new_uuid(name, key, lane, beside) if uuid is None else check_uuid(uuid)
@@ -161,9 +167,11 @@ class Postings:
         largest, converter = self._client.largest_details, self._client.converter
         try:
             body, payload.details = pack_payload(payload, largest=largest, converter=converter)
-        except InvalidPosting:
+        except InvalidPosting as error:
             if isinstance(details, (LogBook, BookRef)):
                 raise TypeError(f"details must be a dict, not a {type(details).__name__}; write book=...") from None
+            if not isinstance(details, dict):
+                raise InvalidPosting(f"{error}; {_OF_TASKS}", path="details") from None
             raise
         return body, payload
 
@@ -199,17 +207,25 @@ class Postings:
         return Following(self._client.call, backend, graph)
 
 
-def check_follow_up(what: str, posting: object) -> None:
-    """Check what is to follow the end of a job.
+def check_follow_up(what: str, posting: object) -> Posting:
+    """Return what is to follow the end of a job, if it can.
 
     :raises TypeError: it is no posting.
     :raises InvalidPosting: it has what a posting in a record can't have.
     """
     if not isinstance(posting, Posting):
-        raise TypeError(f"{what} must be a Posting, not {type(posting).__name__}")
+        raise TypeError(f"{what} must be a Posting, not {type(posting).__name__}; {MADE_BY}")
     for name in ("book", "run_at", "uuid", *_FLOW):
         if getattr(posting, name) != getattr(_PLAIN, name):
             raise InvalidPosting(f"{what} can't have {name}", path=f"{what}.{name}")
+    return posting
+
+
+def _what_to_write(name: object) -> str:
+    """Return what whoever gives something else for a job's name is to write, if that is known."""
+    if isinstance(name, Posting):
+        return "; write post_many([posting])"
+    return f"; {_OF_TASKS}" if is_task(name) else ""
 
 
 def _check_owned(book: LogBook, if_exists: str, uuid: str) -> None:

@@ -11,6 +11,7 @@ from jobboard.board import check_follow_up
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.log import logger
 from jobboard.job import Posting, row_of
+from jobboard.task_protocol import is_task
 from jobboard.text import line_of
 
 #: A posting, or what makes one of a job's details.
@@ -20,14 +21,13 @@ FollowUp: TypeAlias = Posting | Callable[[dict[str, Any]], Posting]
 def check_declared(what: str, value: object) -> FollowUp | None:
     """Return what the declaration of a handler lets follow the ends of its jobs, if it can.
 
-    :raises TypeError: it is neither a posting nor callable.
+    :raises TypeError: it is neither a posting nor callable, or a task.
     :raises InvalidPosting: the posting has what none can have that lies in a record.
     """
     if value is None:
         return None
-    if isinstance(value, Posting):
-        check_follow_up(what, value)
-        return value
+    if isinstance(value, Posting) or is_task(value):
+        return check_follow_up(what, value)
     if not callable(value):
         raise TypeError(
             f"{what} must be a Posting, or a function that makes one of details, not {type(value).__name__}"

@@ -150,7 +150,10 @@ class Schedule:
             task = check_task(job, "job must be a name or a Task")
             job, details = task.name, task.encode(details) or None
         set_field("job", check_text("job", job))
-        set_field("details", None if details is None else _check_kind("details", details, dict, "a dict"))
+        set_field(
+            "details",
+            None if details is None else _check_kind("details", details, dict, "a dict, unless job is a Task"),
+        )
         set_field("priority", JobPriority.convert(priority))
         set_field("coalesce", _check_one_of("coalesce", coalesce, COALESCE))
         set_field("misfire_grace", None if misfire_grace is None else check_delay(misfire_grace, "misfire_grace"))
