@@ -185,15 +185,26 @@ class Producing:
         self._client.tidy_when_due()
         return outcome is not CancelOutcome.ASKED
 
-    def cancel_by_key(self, name: str, prefix: str | None = None, *, key: str | None = None) -> int:
+    def cancel_by_key(
+        self,
+        name: str,
+        prefix: str | None = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> int:
         """Cancel the live job of a name that has this key, or those whose keys begin with ``prefix``. Idempotent.
 
         As :meth:`cancel` does. With a key it takes two requests. With a prefix each job is cancelled atomically, not
         all of them at once, and jobs that are posted meanwhile may be cancelled or not: it reads the live jobs of that
         name, 500 a request, and cancels in batches.
 
-        :param prefix: plain text, at least one character; ``order/4`` is also the beginning of ``order/47``.
+        :param prefix: plain text, at least one character; ``order/4`` is also the beginning of ``order/47``. It comes
+            second, so write ``key=`` for a whole key.
         :param key: the whole key; in place of ``prefix``.
+        :param by: the operator, for the history.
+        :param reason: why, for the history.
         :returns: how many jobs; claimed ones count as well.
         :raises ValueError: neither is given, or both.
         :raises BoardUnavailable: the store can't be reached; some may be cancelled already, so call it again.
@@ -201,24 +212,25 @@ class Producing:
         check_text("name", name)
         if (prefix is None) is (key is None):
             raise ValueError("give key, or a prefix of keys, one of them")
+        said = check_operator(by, reason)
         if key is not None:
-            return self._cancel_key(name, check_text("key", key))
-        return self._cancel_prefix(name, check_text("prefix", prefix))
+            return self._cancel_key(name, check_text("key", key), *said)
+        return self._cancel_prefix(name, check_text("prefix", prefix), *said)
 
-    def _cancel_key(self, name: str, key: str) -> int:
+    def _cancel_key(self, name: str, key: str, by: str | None, reason: str | None) -> int:
         self._client.check_open()
         row = self._client.call(self._backend.jobs.find, name, key)
         # If it ends now, it is as if it had been cancelled just after its end: there is nothing to cancel.
-        return 0 if row is None else self._cancel_some([row.uuid])
+        return 0 if row is None else self._cancel_some([row.uuid], by, reason)
 
-    def _cancel_prefix(self, name: str, beginning: str) -> int:
+    def _cancel_prefix(self, name: str, beginning: str, by: str | None, reason: str | None) -> int:
         names = frozenset({name})
         self._client.check_open()
         self._client.call(self._backend.refresh)
         cancelled = 0
         for page in self._client.pages(repeat(_PAGE), self._backend.jobs.page, LIVE, names):
             found = [row.uuid for row in page.rows if row.key is not None and row.key.startswith(beginning)]
-            cancelled += sum(self._cancel_some(part) for part in self._client.batches(found))
+            cancelled += sum(self._cancel_some(part, by, reason) for part in self._client.batches(found))
         self._client.tidy_when_due()
         return cancelled
 
@@ -247,7 +259,7 @@ class Producing:
         self._client.tidy_when_due()
         return cancelled
 
-    def _cancel_some(self, uuids: Sequence[str], by: str | None = None, reason: str | None = None) -> int:
+    def _cancel_some(self, uuids: Sequence[str], by: str | None, reason: str | None) -> int:
         outcomes, repeated = self._client.call_until_certain(self._backend.jobs.cancel, uuids, by, reason)
         return sum(not is_refusal(outcome, repeated) for outcome in outcomes)
 

@@ -247,7 +247,8 @@ class KeyCases(Case):
         assert (claimed.cancelled, board.job_count) == (True, 4)
 
     @pytest.mark.parametrize(
-        "given", [{}, {"key": ""}, {"key": 7}, {"key": "order", "prefix": "order"}, {"prefix": None}]
+        "given",
+        [{}, {"key": ""}, {"key": 7}, {"key": "order", "prefix": "order"}, {"prefix": None}, {"key": "order", "by": 7}],
     )
     def test_cancel_by_key_needs_a_key_or_a_prefix(self, board: JobBoard, given: dict[str, Any]) -> None:
         board.post("remind", key="order")

@@ -114,6 +114,20 @@ class VerbCases(Case):
             lines = [other.get(job.uuid).history[-1] for job in jobs]
             assert [(line.kind, line.who, line.reason) for line in lines] == [(verb.kind, *each) for each in expected]
 
+    def test_cancels_by_key_tell_by_whom_and_why(self, board: JobBoard, other: JobBoard) -> None:
+        claimed = board.post("resize", key="invoice/4")
+        board.claim(claimed, "alice", LONG)
+        jobs = [board.post("resize", key=key) for key in ("invoice/7", "order/1", "order/2", "order/3")]
+        received = ReceivedEvents(board, [K.CANCELLED])
+        assert other.cancel_by_key("resize", key="invoice/4", by=ADA, reason=WHY) == 1
+        assert other.cancel_by_key("resize", key="invoice/7", by=ADA, reason=WHY) == 1
+        assert other.cancel_by_key("resize", prefix="order/", by=ADA, reason=WHY) == 3
+        eventually(lambda: len(received.events) >= len(jobs))
+        told = {event.uuid: (event.who, event.reason) for event in received.events}
+        assert told == {job.uuid: (ADA, WHY) for job in jobs}
+        line = board.get(claimed.uuid).history[-1]
+        assert (line.kind, line.who, line.reason) == (K.CANCEL_ASKED, "alice", by_whom(ADA, WHY))
+
     @pytest.mark.parametrize("reason", STRANGE, ids=["NUL", "lone surrogates", "longest"])
     def test_any_reason_is_taken_and_by_is_told_beside_it(self, board: JobBoard, other: JobBoard, reason: str) -> None:
         board.pause("crop", by=LONG_NAME, reason=reason)
