@@ -86,6 +86,17 @@ class TestPosting:
         assert uuid in jobboard("post", "a", "--key", "k", status=REFUSED)
         assert jobboard("post", "a", "--key", "k", "--if-exists", "keep").strip() == uuid
 
+    def test_a_job_that_is_kept_and_was_asked_to_stop_is_told_of(
+        self, board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        job = board.post("a", key="k")
+        board.claim(job, "alice")
+        for warnings in (0, 1):
+            assert run(["post", "a", "--key", "k", "--if-exists", "keep"]) == 0
+            out, err = capsys.readouterr()
+            assert (out.strip(), err.count("asked to stop")) == (job.uuid, warnings)
+            board.cancel(job)
+
     def test_cancel(self, jobboard: Run, board: JobBoard) -> None:
         waiting, claimed = board.post("a"), board.post("b")
         board.claim(claimed, "alice")

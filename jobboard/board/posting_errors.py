@@ -20,7 +20,8 @@ def error_of_posting(new: NewJob, answer: Posted) -> AlreadyPosted | InvalidPost
             f"lane {lanes[1]!r}: cancel it first",
             path="lane",
         )
-    return AlreadyPosted(f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({row.state})", uuid=row.uuid)
+    state = f"{row.state}; it was asked to stop" if row.cancel_asked else str(row.state)
+    return AlreadyPosted(f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({state})", uuid=row.uuid)
 
 
 def error_of_refusal(posts: Sequence[NewJob], refused: Refused) -> JobBoardError:

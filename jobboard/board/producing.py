@@ -80,7 +80,8 @@ class Producing:
         :param priority: a :class:`~jobboard.JobPriority` or its name.
         :param key: unique among the live jobs of this name.
         :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live job and return it, or ``"replace"``
-            its details, book, priority, run_at and max_attempts, as long as it is not claimed.
+            its details, book, priority, run_at and max_attempts, as long as it is not claimed. Of a job that is kept,
+            ``job.record.cancel_asked`` says whether it was asked to stop, so that its work may not be done.
         :param run_at: not claimable before this aware datetime; ``delay``: before this many seconds have passed.
         :param max_attempts: after that many claims that did not end well it goes to the trash; None for no limit.
         :param lane: a text that jobs share, of one name or several, such as ``"tenant:42"``; at most 255 bytes. While

@@ -73,6 +73,8 @@ def post(
     options["after"] = [find_job(board, job) for job in after] or None
     job = board.post(**options)
     session.output.report(view_of(job), job.uuid)
+    if job.record.cancel_asked:
+        session.output.warn(f"job {job.uuid} runs already and was asked to stop: its work may not be done")
 
 
 @command(

@@ -109,6 +109,23 @@ class KeyCases(Case):
         assert before.state is state
         assert board.job_count == 1
 
+    def test_of_a_job_whose_cancel_was_asked_keep_says_so(self, harness: Harness, board: JobBoard) -> None:
+        """Its handler may give up any moment, so whoever posts can't rely on it."""
+        jobs = board.post_many([Posting("resize", key=f"{n}.png") for n in range(3)])
+        for job in board.claim_next("alice", limit=3):
+            if job.key != "2.png":
+                board.cancel(job)
+        other, backend = harness.lossy_board(board.name)
+        kept = other.post_many([Posting("resize", key=f"{n}.png", if_exists="keep") for n in range(3)])
+        kept.append(other.post("resize", key="1.png", if_exists="keep"))
+        requests = backend.calls.total()
+        assert uuids_of(kept) == uuids_of([*jobs, jobs[1]])
+        assert [job.record.cancel_asked for job in kept] == [True, True, False, True]
+        assert {job.record.state for job in kept} == {JobState.CLAIMED}
+        assert backend.calls.total() == requests
+        with pytest.raises(AlreadyPosted, match=r"CLAIMED; it was asked to stop"):
+            board.post("resize", key="0.png", if_exists="replace")
+
     @pytest.mark.parametrize("choice", ["keep", "replace"])
     def test_keep_and_replace_post_where_nothing_is(self, board: JobBoard, choice: str) -> None:
         job = board.post("resize", key="cat.png", details={"n": 1}, if_exists=choice)  # type: ignore[arg-type,unused-ignore]
