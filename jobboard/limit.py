@@ -94,7 +94,7 @@ class LaneStats:
     """How a lane stands: its jobs, and the limit that holds for it (None: none does).
 
     :ivar running: how many of its jobs are claimed.
-    :ivar claimable: how many can be claimed now; with those that run they are the slots that are taken.
+    :ivar claimable: how many can be claimed now; they have slots, too.
     :ivar retrying: how many wait for a retry; in a strict lane they keep their slots.
     :ivar blocked: how many wait for a slot.
     :ivar oldest: for how many seconds the first of these has waited; None if there is none.
@@ -107,6 +107,16 @@ class LaneStats:
     blocked: int
     oldest: float | None
     limit: Limit | None
+
+    @property
+    def kept(self) -> int:
+        """How many slots jobs keep that wait for a retry: in a strict lane all of these, else none."""
+        return self.retrying if self.limit is not None and self.limit.order == "strict" else 0
+
+    @property
+    def taken(self) -> int:
+        """How many slots are taken, by jobs that run, can be claimed, or keep theirs for a retry."""
+        return self.running + self.claimable + self.kept
 
 
 def check_lane(value: object) -> str:

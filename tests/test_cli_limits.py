@@ -195,6 +195,33 @@ def test_lanes_are_listed_the_longest_first_and_shown_alone(jobboard: Run, board
     assert as_json(jobboard("lanes", "nobody", "--json"))["claimable"] == 0
 
 
+def test_lanes_say_how_many_slots_retries_keep(jobboard: Run, board: JobBoard) -> None:
+    """Without that, nothing of a strict lane seems to run, and nothing can start."""
+    board.limits.set(lane="order:*", running=3, order="strict")
+    board.limits.set(lane="free:*", running=3)
+    for lane in ("order:1", "free:1"):
+        jobs = board.post_many([Posting("a", lane=lane)] * 7)
+        for job in jobs[:2]:
+            board.claim(job, "alice")
+            board.abandon(job, "alice", delay=60, reason="bad")
+        board.claim(jobs[2], "alice")
+    listed = as_json(jobboard("lanes", "--json"))
+    told = [
+        tuple(lane[what] for what in ("taken", "of", "running", "claimable", "kept", "retrying")) for lane in listed
+    ]
+    assert told == [(3, 3, 1, 0, 2, 2), (3, 3, 1, 2, 0, 2)]
+    lines = [line.split("\t")[1:7] for line in jobboard("lanes").splitlines()]
+    assert lines == [
+        ["taken", "of", "running", "claimable", "kept", "retrying"], ["3", "3", "1", "0", "2", "2"],
+        ["3", "3", "1", "2", "0", "2"],
+    ]  # fmt: skip
+    assert [(lane.lane, lane.taken, lane.kept) for lane in board.limits.lanes()] == [
+        ("order:1", 3, 2),
+        ("free:1", 3, 0),
+    ]
+    assert "taken      3\n" in jobboard("lanes", "order:1")
+
+
 def test_a_lane_is_paused_and_resumed(jobboard: Run, board: JobBoard) -> None:
     job = board.post("a", lane="tenant:1")
     data = as_json(jobboard("pause", "--lane", "tenant:1", "--by", "ada", "--note", "they asked", "--json"))

@@ -29,8 +29,8 @@ def fill(board: JobBoard) -> None:
 def test_the_longest_lanes_are_shown_with_their_limits(board: JobBoard) -> None:
     fill(board)
     text = text_of(ask_as(board).get("/b/jobs/lanes"))
-    assert "tenant:1 tenant:* 1 claimed of tenant:1 of 2 1 0 2 blocked of tenant:1 " in text
-    assert "stripe stripe strict order 0 1 0 1 blocked of stripe " in text
+    assert "tenant:1 tenant:* 2 of 2 1 claimed of tenant:1 1 0 2 blocked of tenant:1 " in text
+    assert "stripe stripe strict order 1 0 1 0 1 blocked of stripe " in text
     assert "30 per 60 s" in text
     assert text.index("tenant:1") < text.index("stripe")
     assert "name mail 7 - free" in text
@@ -49,11 +49,22 @@ def test_of_more_than_twenty_lanes_one_is_searched_for(board: JobBoard) -> None:
     page = ask_as(board).get("/b/jobs/lanes")
     assert page.text.count('<tr id="lane-') == 20
     found = text_of(ask_as(board).get("/b/jobs/lanes?q=tenant:29"))
-    assert "tenant:29 tenant:* 0 of 1 1 0 0 " in found
+    assert "tenant:29 tenant:* 1 of 1 0 1 0 0 " in found
     assert "tenant:01" not in found
-    assert "nobody - 0 0 0 0 - -" in text_of(ask_as(board).get("/b/jobs/lanes?q=nobody"))
+    assert "nobody - 0 0 0 0 0 - -" in text_of(ask_as(board).get("/b/jobs/lanes?q=nobody"))
     for wrong in ("tenant:", "a*", "x" * 300):
         assert ask_as(board).get("/b/jobs/lanes", params={"q": wrong}).status_code == 400
+
+
+@on_both
+def test_slots_that_retries_keep_are_told_of(board: JobBoard) -> None:
+    board.limits.set(lane="order:*", running=2, order="strict")
+    jobs = board.post_many([Posting("mail", lane="order:1")] * 5)
+    for text in ("2 of 2 0 1 1 keeps 1 slot 3 blocked", "2 of 2 0 0 2 keep 2 slots 3 blocked"):
+        job = jobs.pop(0)
+        board.claim(job, "worker")
+        board.abandon(job, "worker", delay=60)
+        assert text in text_of(ask_as(board).get("/b/jobs/lanes"))
 
 
 @on_both

@@ -16,7 +16,9 @@ from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_vi
 from jobboard.operate.limits_file import limits_as_toml, limits_in, rate_of, terms_of
 
 _COLUMNS = ("name", "lane", "running", "rate", "order", "paused", "by", "at", "reason")
-_LANE_COLUMNS = ("lane", "running", "of", "claimable", "retrying", "blocked", "oldest", "rate", "order", "paused")
+_LANE_COLUMNS = (
+    "lane", "taken", "of", "running", "claimable", "kept", "retrying", "blocked", "oldest", "rate", "order", "paused",
+)  # fmt: skip
 
 _target = options(
     click.option("--job-name", "name", help="The name of the jobs that it is of."),

@@ -26,6 +26,8 @@ def lane_view(lane: LaneStats) -> dict[str, Any]:
     view = asdict(lane)
     view["limit"] = None if limit is None else limit_view(limit)
     return view | {
+        "taken": lane.taken,
+        "kept": lane.kept,
         "of": None if limit is None else limit.running,
         "rate": None if limit is None or limit.rate is None else str(limit.rate),
         "order": None if limit is None else limit.order,
