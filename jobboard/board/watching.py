@@ -13,6 +13,7 @@ from jobboard.backends.base import Backend
 from jobboard.board.books import Books
 from jobboard.board.handles import JobHandles
 from jobboard.client import BackendClient
+from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.client.reader import wait_limit
 from jobboard.client.subscriptions import Interruption
 from jobboard.errors import NotFound
@@ -66,7 +67,7 @@ class Watching:
         """
         return self._handles.reader.row(self._handles.uuid_of(job)).claimed_by
 
-    def graph(self, job: JobOrUuid, *, most: int = 10_000) -> Graph:
+    def graph(self, job: JobOrUuid, *, most: int = MAX_JOBS) -> Graph:
         """Return the jobs that hang together with one, and how each of them stands; changes nothing.
 
         These are the jobs that it waits for, those that wait for it, and those that these lead to. They are read one

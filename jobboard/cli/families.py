@@ -12,7 +12,7 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.selecting import is_filtered, show_targets, tell_refused
 from jobboard.cli.session import Function, Session, confirm
-from jobboard.graph.reading import MAX_JOBS
+from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.naming import label_of
 from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
 from jobboard.operate.finding import find_job

@@ -9,7 +9,7 @@ import click
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.cli.values import SPAN
-from jobboard.graph.reading import MAX_JOBS
+from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.operate.finding import find_job
 from jobboard.operate.waiting import wait_for_ends
 from jobboard.operate.waiting_families import wait_for_families

@@ -13,6 +13,8 @@ from jobboard.backends.edge_store import EdgeStore
 _JOBS, _FIRST = 100, 20
 #: How many further edges of one job a request reads: those to parents come with their results.
 _PARENTS, _CHILDREN = 100, 500
+#: How many jobs are met at most beside those from which somebody goes along the edges of a graph.
+MAX_JOBS = 10_000
 #: How many edges of one job are read at most.
 _MOST = 1_000_000
 

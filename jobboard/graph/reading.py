@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.outcomes import outcome_of
 from jobboard.client import BackendClient
-from jobboard.client.edge_reading import children_of_each, parents_of_each
+from jobboard.client.edge_reading import MAX_JOBS, children_of_each, parents_of_each
 from jobboard.errors import NotFound
 from jobboard.graph.blocked import waits_for
 from jobboard.graph.holding import held_of
@@ -23,8 +23,8 @@ from jobboard.validation import moment
 if TYPE_CHECKING:
     from jobboard.backends.rows import JobRow
 
-#: How many jobs a graph has at most beside the one that it is read for, and how many edges.
-MAX_JOBS, MAX_EDGES = 10_000, 50_000
+#: How many edges a graph has at most.
+MAX_EDGES = 50_000
 #: How many jobs one request reads.
 _ROWS = 100
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.outcomes import outcome_of
 from jobboard.board import client_of, handles_of
+from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.graph.holding import held_of
-from jobboard.graph.reading import MAX_JOBS, Below, jobs_below
+from jobboard.graph.reading import Below, jobs_below
 from jobboard.job import row_of
 from jobboard.operate.waiting import EndsTold, end_of, ends_told
 from jobboard.states import LIVE, JobState

@@ -10,7 +10,8 @@ from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.edges import may_wait
 from jobboard.backends.outcomes import outcome_of
 from jobboard.board import client_of
-from jobboard.graph.reading import MAX_JOBS, jobs_below
+from jobboard.client.edge_reading import MAX_JOBS
+from jobboard.graph.reading import jobs_below
 from jobboard.job import row_of
 from jobboard.operate.bulk import Action, Target
 from jobboard.states import JobState
