@@ -10,6 +10,7 @@ import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
 from jobboard.cli.values import SPAN
+from jobboard.job import row_of
 from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
@@ -184,7 +185,7 @@ def change_selected(
     board, output = session.board(), session.output
     jobs = [find_job(board, job, action.states)] if job is not None else selected(session, selection, board)
     if dry_run:
-        found = [(target_of(each), each.record.state) for each in jobs]
+        found = [(target_of(row), row.state) for row in map(row_of, jobs)]
         show_targets(session, action, [each for each in found if each[1] in selection.states])
         return
     targets = targets_of(jobs)

@@ -12,11 +12,13 @@ from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
 from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.job import row_of
 from jobboard.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.validation import check_operator
 
 if TYPE_CHECKING:
+    from jobboard.backends.rows import JobRow
     from jobboard.board import JobBoard
     from jobboard.client.sharing import Answer
     from jobboard.job import Job
@@ -64,11 +66,11 @@ class Outcome:
 
 def targets_of(jobs: Iterable[Job]) -> list[Target]:
     """Return what actions need of each job; far less than a handle holds."""
-    return [target_of(job) for job in jobs]
+    return [target_of(row_of(job)) for job in jobs]
 
 
-def target_of(job: Job) -> Target:
-    return Target(job.uuid, job.name, job.record.token, job.key)
+def target_of(row: JobRow) -> Target:
+    return Target(row.uuid, row.name, row.token, row.key)
 
 
 def of_what(targets: Sequence[Target]) -> str:

@@ -13,7 +13,7 @@ from jobboard.board import client_of
 from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.graph.reading import jobs_below
 from jobboard.job import row_of
-from jobboard.operate.bulk import Action, Target
+from jobboard.operate.bulk import Action, Target, target_of
 from jobboard.states import JobState
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -
     ordered = fitting if action.verb == "restore" else fitting[::-1]
     went_on = _went_on(rows, fitting, below.edges) if action.verb == "restore" else {}
     states, left_out = [row.state for row in ordered], len(rows) - len(fitting)
-    return Family([_target_of(row) for row in ordered], states, left_out, below.is_whole, went_on)
+    return Family([target_of(row) for row in ordered], states, left_out, below.is_whole, went_on)
 
 
 def _went_on(
@@ -67,8 +67,4 @@ def _went_on(
     gone_on = (
         row for row in rows if row.uuid in children and not may_wait(row) and outcome_of(row) is not Outcome.GONE
     )
-    return {_target_of(row): row.state for row in gone_on}
-
-
-def _target_of(row: JobRow) -> Target:
-    return Target(row.uuid, row.name, row.token, row.key)
+    return {target_of(row): row.state for row in gone_on}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -24,7 +25,7 @@ from jobboard.graph.blocked import awaited_signal
 from jobboard.job import row_of
 from jobboard.operate.anew import ENDED, find_anew
 from jobboard.operate.attempts import attempts_of
-from jobboard.operate.bulk import ACTIONS, Target
+from jobboard.operate.bulk import ACTIONS, target_of
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
 from jobboard.operate.restoring import holder_of_key
@@ -61,7 +62,7 @@ def act(view: View) -> Response:
     # The claim that was seen is the one to end.
     token = view.field("token")
     seen = int(token) if token.isdecimal() and len(token) < 20 else job.record.token
-    target = Target(job.uuid, job.name, seen, job.key)
+    target = replace(target_of(row_of(job)), token=seen)
     outcome = action.act(view.board, [target], by=view.who, reason=view.reason)
     if outcome.changed:
         view.acted(right, outcome.changed)
