@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobboard.backends import follow_ups
 from jobboard.backends.admission import block_again
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.outcomes import edge_to
+from jobboard.backends.outcomes import edge_to, has_children
 from jobboard.backends.rows import JobRow, NewJob
 from jobboard.backends.transition import Admit, Answer, Note, Resolve, Transition
 from jobboard.events import EventKind
@@ -46,7 +46,7 @@ def follow(row: JobRow) -> tuple[Admit, ...]:
 
 def resolve(row: JobRow, is_back: bool = False) -> Resolve | None:
     """Return what follows for the children of a job that has ended, or is back from the trash."""
-    if row.ties is None or not row.ties.has_children or (row.state in LIVE and not is_back):
+    if not has_children(row) or (row.state in LIVE and not is_back):
         return None
     edge = edge_to("", row)
     return Resolve(row.uuid, edge.outcome, row.name, edge.result, edge.is_cut)

@@ -48,6 +48,7 @@ from jobboard.backends.changes import (
 )
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.limits import UNLIMITED, LaneLimit
+from jobboard.backends.outcomes import has_children
 from jobboard.backends.reasons import ahead_of_time, by_whom, expired, used_up
 from jobboard.backends.rows import (
     Abandonment,
@@ -425,8 +426,7 @@ def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | N
     """Let a job in the trash be deleted; the row stays as it is."""
     if row is None or row.state is not TRASHED:
         return Transition(TrashOutcome.MISSING)
-    is_parent = row.ties is not None and row.ties.has_children
-    gone = Resolve(row.uuid, Outcome.GONE, row.name) if is_parent else None
+    gone = Resolve(row.uuid, Outcome.GONE, row.name) if has_children(row) else None
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),), resolve=gone)
 
 

@@ -19,6 +19,16 @@ def outcome_of(row: JobRow | None) -> Outcome:
     return Outcome.GONE if row.cancel_asked and row.owner is None else Outcome.DONE
 
 
+def has_children(row: JobRow) -> bool:
+    """Whether a job was ever posted that waits for this one, as far as this one knows."""
+    return row.ties is not None and row.ties.has_children
+
+
+def may_have_children(row: JobRow | None) -> bool:
+    """Whether to ask for a job's children; one that was complete before they were posted does not know of them."""
+    return row is None or row.state is JobState.COMPLETE or has_children(row)
+
+
 def edge_to(child: str, parent: JobRow) -> EdgeRow:
     """Return an edge that says how a job stands now."""
     outcome = outcome_of(parent)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
 from jobboard.backends.edge_rows import Outcome
+from jobboard.backends.outcomes import has_children
 from jobboard.backends.rows import JobRow
 from jobboard.client.client import BackendClient
 from jobboard.client.edge_reading import children_of_each
@@ -36,7 +37,7 @@ class WaitingCycles:
 
         Reads all jobs that wait, and by one request the children of a hundred of those that have parents, too.
         """
-        between = {row.uuid for row in self._waiting() if row.ties is not None and row.ties.has_children}
+        between = {row.uuid for row in self._waiting() if has_children(row)}
         some = sorted(between)[:_MAX_LOOKED]
         children = {parent: between.intersection(found) for parent, found in self._children_of(some)}
         cycles = []

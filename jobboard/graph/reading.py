@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome
-from jobboard.backends.outcomes import outcome_of
+from jobboard.backends.outcomes import may_have_children, outcome_of
 from jobboard.client import BackendClient
 from jobboard.client.edge_reading import MAX_JOBS, children_of_each, parents_of_each
 from jobboard.errors import NotFound
@@ -161,7 +161,7 @@ class _Reader:
 
     def children_of(self, uuids: Sequence[str]) -> list[str]:
         """Read the edges to the children of these jobs, if they may have any."""
-        asked = [uuid for uuid in uuids if uuid not in self._asked and _may_have_children(self.rows[uuid])]
+        asked = [uuid for uuid in uuids if uuid not in self._asked and may_have_children(self.rows[uuid])]
         self._asked.update(asked)
         found = children_of_each(self._client.call, self._client.backend.edges, asked)
         return self._take((edge for _, edges in found for edge in edges), _child_of)
@@ -196,8 +196,3 @@ def _forgotten(uuid: str, edge: EdgeRow | None) -> Node:
     if edge is None:
         return Node(uuid, "", GONE)
     return Node(uuid, edge.name, JobState.COMPLETE.value if edge.outcome is Outcome.DONE else GONE)
-
-
-def _may_have_children(row: JobRow | None) -> bool:
-    """Whether to ask for a job's children; one that was complete before they were posted does not know of them."""
-    return row is None or row.state is JobState.COMPLETE or (row.ties is not None and row.ties.has_children)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.edge_rows import EdgeCounts, SignalRow, StepRow
+from jobboard.backends.outcomes import has_children, may_have_children
 from jobboard.board import client_of
 from jobboard.job import row_of
-from jobboard.states import JobState
 from jobboard.validation import moment
 
 if TYPE_CHECKING:
@@ -85,11 +85,9 @@ def flow_of(board: JobBoard, job: Job) -> Flow:
 
 
 def _has_children(client: BackendClient, row: JobRow) -> bool:
-    if row.ties is not None and row.ties.has_children:
+    if has_children(row):
         return True
-    # One that was complete before they were posted does not know of them.
-    is_ended = row.state is JobState.COMPLETE
-    return is_ended and bool(client.call(client.backend.edges.first_children, [row.uuid], 1)[0].edges)
+    return may_have_children(row) and bool(client.call(client.backend.edges.first_children, [row.uuid], 1)[0].edges)
 
 
 def fan_in_of(counts: EdgeCounts) -> FanIn | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from jobboard.backends.outcomes import has_children
 from jobboard.backends.rows import JobRow
 from jobboard.board import JobBoard, client_of
 from jobboard.graph.blocked import Wait, wait_of
@@ -41,13 +42,13 @@ def failed_parents(board: JobBoard, trashed: Sequence[JobRow]) -> Iterator[Faile
     :raises BoardUnavailable: the store can't be reached.
     """
     client = client_of(board)
-    parents = [row for row in trashed if row.ties is not None and row.ties.has_children]
+    parents = [row for row in trashed if has_children(row)]
     for parent in parents[:MAX_PARENTS]:
         page = client.call(client.backend.edges.children, parent.uuid, None, MAX_CHILDREN)
         uuids = [edge.child for edge in page.edges]
         rows = [row for part in client.batches(uuids) for row in client.call(client.backend.jobs.read, part)]
         waiting = [row for row in rows if row is not None and wait_of(row) is Wait.PARENTS]
-        is_deep = any(row.ties is not None and row.ties.has_children for row in waiting)
+        is_deep = any(map(has_children, waiting))
         if waiting:
             has_more, holder = page.cursor is not None, holder_of_key(board, parent.name, parent.key)
             which = parent.uuid, parent.name, parent.key, parent.reason

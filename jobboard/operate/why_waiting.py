@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, Outcome
+from jobboard.backends.outcomes import has_children
 from jobboard.backends.rows import JobRow, Ties
 from jobboard.board import client_of
 from jobboard.client.waiting_cycles import WaitingCycles, told
@@ -79,7 +80,7 @@ def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
 
 
 def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
-    if row.ties is not None and row.ties.has_children and (cycle := WaitingCycles(client_of(board)).of(row.uuid)):
+    if has_children(row) and (cycle := WaitingCycles(client_of(board)).of(row.uuid)):
         cure = f"Cancel one of them, for instance with: jobboard cancel {cycle[-1]}"
         yield "cycle", f"It {told(cycle)}. {cure}"
 
