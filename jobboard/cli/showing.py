@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobboard.cli.output import shown
+from jobboard.cli.output import exact, shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
 from jobboard.graph.folding import folded
@@ -78,12 +78,15 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     if session.output.json:
         session.output.data(view | flow_view(flow))
         return
-    history = view.pop("history")
+    history = [line | {"at": exact(line["at"])} for line in view.pop("history")]
     view["parents"] = None if flow.parents is None else str(flow.parents)
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
-        lines = [line | {"later by": line["after"] and short_duration(line["after"])} for line in lines]
+        lines = [
+            line | {"at": exact(line["at"]), "later by": line["after"] and short_duration(line["after"])}
+            for line in lines
+        ]
         session.output.table(("at", "later by", "what", "name"), lines, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
