@@ -175,7 +175,7 @@ class Scheduler:
                     pause = _FIRST_RETRY_DELAY
                 except BoardUnavailable as error:
                     # Once for each outage.
-                    level = logging.WARNING if pause == _FIRST_RETRY_DELAY else logging.DEBUG
+                    level = logging.DEBUG if is_away else logging.WARNING
                     is_away = True
                     logger.log(level, "scheduler %s waits for the store: %s", self._who, error)
                     self._stopping.wait(pause * random.uniform(0.5, 1.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -156,11 +157,10 @@ class Claimer:
         """Pause longer after each failure; no error may end the turns, or the conductor would claim no more."""
         if not isinstance(error, BoardUnavailable):
             logger.error("conductor %s met a fault while claiming", self._who, exc_info=error)
-        elif self._pause == _MIN_PAUSE:
-            self._is_away = True
-            logger.warning("conductor %s waits for its store: %s", self._who, error)
         else:
-            logger.debug("conductor %s still waits for its store: %s", self._who, error)
+            level = logging.DEBUG if self._is_away else logging.WARNING
+            logger.log(level, "conductor %s waits for its store: %s", self._who, error)
+            self._is_away = True
         self._idle_for(self._pause)
         self._pause = min(self._pause * 2, _MAX_PAUSE)
 
