@@ -17,7 +17,7 @@ from jobboard.text import duration, short_duration, utc
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
-UUIDS = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_UUIDS = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 #: What stands before a uuid that is part of a command.
 _COMMAND = re.compile(r"jobboard [a-z-]+ $")
 #: Conductors are called LABEL@HOST:PID:NUMBER.
@@ -63,7 +63,7 @@ def linked(text: str, link: str) -> Markup:
 
     :param link: where jobs are; a slash and the uuid follow.
     """
-    found = UUIDS.split(text)
+    found = _UUIDS.split(text)
     parts, is_command = list[Markup](), False
     for index, part in enumerate(found):
         parts.append(shown(part) if index % 2 == 0 or is_command else _job_link(part, link))

@@ -1,4 +1,4 @@
-"""How a job comes back from the trash: the command, or which live job has its key meanwhile."""
+"""How a job comes back from the trash: the command, and which live job has its key meanwhile."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def holder_of_key(board: JobBoard, name: str, key: str | None) -> JobRow | None:
     return None if key is None else client.call(client.backend.jobs.find, name, key)
 
 
-def how_taken(uuid: str, holder: JobRow) -> str:
-    """Say that a live job has the key of one in the trash, and what to do about it."""
-    taken = f"It can't be restored while {named(holder)}, which is {holder.state.value.lower()}, has its key."
-    free = f"Once that one has ended, or was taken off with jobboard cancel {holder.uuid}"
-    return f"{taken} {free}, bring it back with: jobboard restore {uuid}"
+def way_back(uuid: str, holder: JobRow | None) -> tuple[str, str]:
+    """Say what keeps a job in the trash, a live job that has its key ("" if none has), and what brings it back."""
+    taken, condition = "", "the cause is mended"
+    if holder is not None:
+        taken = f"It can't be restored while {named(holder)}, which is {holder.state.value.lower()}, has its key."
+        condition = f"that one has ended, or was taken off with jobboard cancel {holder.uuid}"
+    return taken, f"Once {condition}, bring it back with: jobboard restore {uuid}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from jobboard.naming import named
 from jobboard.operate.held_up import FailedParent
 from jobboard.operate.overview import NameOverview
-from jobboard.operate.restoring import how_taken
+from jobboard.operate.restoring import way_back
 from jobboard.operate.trash import TrashGroup, kind_of_reason
 from jobboard.text import in_one_line
 
@@ -31,8 +31,7 @@ def causes_of(parents: Iterable[FailedParent]) -> list[list[FailedParent]]:
 
 def told_parent(parent: FailedParent) -> str:
     """Say how many jobs wait for one in the trash, and what brings it back."""
-    mended = f"Once the cause is mended, bring it back with: jobboard restore {parent.uuid}"
-    cure = mended if parent.holder is None else how_taken(parent.uuid, parent.holder)
+    cure = " ".join(filter(None, way_back(parent.uuid, parent.holder)))
     return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {cure}"
 
 

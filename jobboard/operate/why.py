@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.backends.reasons import RUNS_AGAIN
@@ -13,7 +12,8 @@ from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
 from jobboard.operate.claimed_since import last_claim_in
 from jobboard.operate.partly_known import PartlyKnown
-from jobboard.operate.restoring import holder_of_key, how_taken
+from jobboard.operate.reason import Reason
+from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import Claimers, able_of, why_unclaimed, with_free_slot
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
@@ -37,14 +37,6 @@ _CANCEL_ASKED = (
     "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: "
     "jobboard trash {uuid}, or jobboard release {uuid} for another attempt"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One reason: its kind, a word for programs, and a sentence for people."""
-
-    kind: str
-    text: str
 
 
 def why(board: JobBoard, job: Job) -> list[Reason]:
@@ -71,8 +63,8 @@ def _why_trashed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     text = f"It is in the trash: {job.record.reason or 'no reason was given'}."
     holder = known.look(lambda: holder_of_key(board, job.name, job.key), "whether a live job has its key")
     if holder is not None:
-        return [Reason("trashed", text), Reason("key_taken", how_taken(job.uuid, holder))]
-    return [Reason("trashed", f"{text} Bring it back with: jobboard restore {job.uuid}")]
+        return [Reason("trashed", text), Reason("key_taken", *way_back(job.uuid, holder))]
+    return [Reason("trashed", text, f"Bring it back with: jobboard restore {job.uuid}")]
 
 
 def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
@@ -86,21 +78,20 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
         reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
     if record.state is JobState.DELAYED and record.run_at is not None:
-        text = f"It is delayed until {utc(record.run_at)}. Run it now with: jobboard run-now {job.uuid}"
-        reasons.append(Reason("delayed", text))
-    waiting = known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
-    reasons += [Reason(kind, text) for kind, text in waiting]
+        text = f"It is delayed until {utc(record.run_at)}."
+        reasons.append(Reason("delayed", text, f"Run it now with: jobboard run-now {job.uuid}"))
+    reasons += known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
     if wait_of(row) is Wait.LANE and job.lane is not None:
         reasons += _why_in_lane(board, row, job.lane, Claimers(entities, {pause.name for pause in pauses}), known)
     now = client_of(board).call(client_of(board).backend.now)
     if able or are_known:
-        reasons += [Reason(kind, text) for kind, text in why_unclaimed(entities, job, now)]
+        reasons += why_unclaimed(entities, job, now)
     if record.state is JobState.UNCLAIMED:
         reasons += known.look(lambda: _why_behind(board, job, able), "which jobs there come before it") or []
     reasons += _why_failed(job)
     if not known.unknown and all(reason.kind in ("failed_before", "runs_again") for reason in reasons):
         reasons.append(Reason("next", f"Nothing holds it back: it is the next for {with_free_slot(able, now)}."))
-    return [*reasons, *(Reason(kind, text) for kind, text in why_in_time(row.ties, row.token))]
+    return [*reasons, *why_in_time(row.ties, row.token)]
 
 
 def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
@@ -139,16 +130,16 @@ def _unsent(end: UnsentEnd) -> str:
 def _why_in_lane(board: JobBoard, row: JobRow, lane: str, claimers: Claimers, known: PartlyKnown) -> list[Reason]:
     blocked = known.look(lambda: list(why_blocked(board, lane, claimers)), f"what limits the lane {lane}") or []
     before = known.look(lambda: jobs_before(board, row, MAX_AHEAD), f"which jobs of the lane {lane} come before it")
-    return [Reason(kind, text) for kind, text in (*blocked, *([("behind", before)] if before else []))]
+    return [*blocked, *([Reason("behind", before)] if before else [])]
 
 
 def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: PartlyKnown) -> list[Reason]:
     said, reasons = paused_sentences(pauses), []
     if None in said:
-        reasons.append(Reason("board_paused", f"{said[None]} Go on with: jobboard resume"))
+        reasons.append(Reason("board_paused", said[None], "Go on with: jobboard resume"))
     if job.name in said:
-        text = f"{said[job.name]} Go on with: jobboard resume {shlex.quote(job.name)}"
-        reasons.append(Reason("name_paused", text))
+        cure = f"Go on with: jobboard resume {shlex.quote(job.name)}"
+        reasons.append(Reason("name_paused", said[job.name], cure))
     full = known.look(lambda: name_is_full(board, job.name), "how many jobs of its name run there")
     if full is not None:
         reasons.append(Reason("name_full", full))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobboard.operate.reason import Reason
 from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names, silence_of
 from jobboard.text import duration
 
@@ -22,8 +23,8 @@ def able_of(entities: Sequence[Entity], name: str) -> list[Entity]:
     return [entity for entity in entities if entity.alive and handles(entity, name) and not is_quiet(entity)]
 
 
-def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[tuple[str, str]]:
-    """Yield why no conductor takes a job of this name now: a kind, and a sentence; nothing if one can. No request.
+def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[Reason]:
+    """Yield why no conductor takes a job of this name now; nothing if one can. No request.
 
     Kinds: ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``.
 
@@ -35,15 +36,15 @@ def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[
         return
     heard = [entity for entity in able if not _is_silent(entity, now)]
     if not heard:
-        yield "conductor_silent", _silent(able, job, now)
+        yield Reason("conductor_silent", _silent(able, job, now))
         return
     is_taken = all(map(is_full, heard))
     if is_taken:
-        yield "no_free_slot", _taken(able, heard, job)
+        yield Reason("no_free_slot", _taken(able, heard, job))
     refusing = [entity for entity in heard if job.name in names_of(entity, "refused")]
     if is_taken or len(refusing) == len(heard):
-        yield from (("stuck", _stuck(entity, job)) for entity in heard if number_of(entity, "stuck"))
-        yield from (("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault"))
+        yield from (Reason("stuck", _stuck(entity, job)) for entity in heard if number_of(entity, "stuck"))
+        yield from (Reason("stuck", _fault(entity)) for entity in refusing if entity.metadata.get("fault"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,19 @@ def with_free_slot(able: Sequence[Entity], now: float) -> str:
     return f"{last.name}, which had a free slot when it was last heard of, {duration(silence_of(last, now))} ago"
 
 
-def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> tuple[str, str]:
+def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
     handling = [entity for entity in entities if handles(entity, job.name)]
     if quiet := [entity for entity in handling if entity.alive]:
         text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})"
-        return "quiet", f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(quiet[0].name)}"
+        text = f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(quiet[0].name)}"
+        return Reason("quiet", text)
     posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
     text = f"No conductor that is alive has a handler for {job.name!r}{posts}."
     if handling:
         last = min(handling, key=lambda entity: silence_of(entity, now))
         seen = f"{last.name}, which had one, was last heard of {duration(silence_of(last, now))} ago"
         text = f"{text} {seen}, and did not stop in good order. Start one; see: jobboard entities"
-    return "no_conductor", text
+    return Reason("no_conductor", text)
 
 
 def _is_silent(entity: Entity, now: float) -> bool:

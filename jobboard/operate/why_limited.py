@@ -17,6 +17,7 @@ from jobboard.naming import named
 from jobboard.operate.claimed_since import claimed_since
 from jobboard.operate.held_lanes import failing_text
 from jobboard.operate.limits import command_for
+from jobboard.operate.reason import Reason
 from jobboard.operate.views import in_brackets
 from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
@@ -90,12 +91,13 @@ def paused_lane(limit: Limit) -> str:
     return f"The lane {limit.lane} is paused{in_brackets(asdict(limit))}."
 
 
-def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[tuple[str, str]]:
-    """Yield why a job that is BLOCKED in this lane is so: a kind, and a sentence. Nine requests at most."""
+def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[Reason]:
+    """Yield why a job that is BLOCKED in this lane is so. Nine requests at most."""
     limits = {limit.lane: limit for limit in board.limits if limit.lane is not None}
     paused = [limits[each] for each in (lane, prefix_of(lane)) if each in limits and limits[each].paused]
     for limit in paused:
-        yield "lane_paused", f"{paused_lane(limit)} Go on with: jobboard resume --lane {shlex.quote(str(limit.lane))}"
+        resume = f"jobboard resume --lane {shlex.quote(str(limit.lane))}"
+        yield Reason("lane_paused", paused_lane(limit), f"Go on with: {resume}")
     client = client_of(board)
     detail = client.call(client.backend.limits.lane, lane, MAX_HOLDERS)
     limit_of_lane = board.limits.of(lane)
@@ -113,15 +115,15 @@ def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[tupl
         ]
         texts += [f"and {taken - len(texts)} more"] if taken > len(texts) > 0 else []
         text = f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
-        yield "lane_full", f"{text} If more may run: {command_for(limit_of_lane, taken + 1)}"
+        yield Reason("lane_full", text, f"If more may run: {command_for(limit_of_lane, taken + 1)}")
     elif rate is not None and detail.row.claimable >= rate.burst:
-        yield "lane_offered", _offered(board, detail, rate, claimers)
+        yield Reason("lane_offered", _offered(board, detail, rate, claimers))
     elif detail.next_in is not None and detail.next_in > 0:
         text = f"The rate of its lane {lane} lets the next one start in {max(0.1, detail.next_in):.1f} s."
-        yield "lane_rate", f"{text} See the rates with: jobboard limits"
+        yield Reason("lane_rate", text, "See the rates with: jobboard limits")
     elif not paused:
         text = f"Its lane {lane} has room: it waits for its turn among {detail.row.blocked} jobs, or for the next look."
-        yield "blocked", text
+        yield Reason("blocked", text)
 
 
 def _offered(board: JobBoard, detail: LaneDetail, rate: Rate, claimers: Claimers) -> str:

@@ -15,7 +15,8 @@ from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.naming import label_of
 from jobboard.operate.flow import fan_in_of
-from jobboard.operate.restoring import holder_of_key, how_taken
+from jobboard.operate.reason import Reason
+from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.why_ancestors import failed_ancestors
 from jobboard.states import JobState
 from jobboard.text import duration, in_one_line, utc
@@ -30,8 +31,8 @@ MAX_NAMED = 3
 _MAX_EDGES, _PAGE = 10_000, 100
 
 
-def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
-    """Yield why a job waits for others, or for a signal: a kind, and a sentence; nothing if it does not.
+def why_waiting(board: JobBoard, row: JobRow) -> Iterator[Reason]:
+    """Yield why a job waits for others, or for a signal; nothing if it does not.
 
     Kinds: ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``. Three requests, and one for each 100
     parents that have ended well, 103 at most; one for each parent that is named, in the trash, and has a key; and those
@@ -42,16 +43,16 @@ def why_waiting(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     if row.ties.has_parents and row.state in (JobState.BLOCKED, JobState.DELAYED):
         yield from _why_parents(board, row)
     elif wait_of(row) is Wait.SIGNAL and row.ties.signal is not None:
-        yield "signal", _signal(board, row, row.ties.signal)
+        yield Reason("signal", _signal(board, row, row.ties.signal))
 
 
-def why_in_time(ties: Ties | None, token: int) -> Iterator[tuple[str, str]]:
+def why_in_time(ties: Ties | None, token: int) -> Iterator[Reason]:
     """Yield until when a job that was never claimed has to begin, if somebody said so; the kind is ``start_by``."""
     if ties is not None and ties.start_by is not None and token == 0:
-        yield "start_by", f"If it has not begun by {_when(ties.start_by)}, it goes to the trash."
+        yield Reason("start_by", f"If it has not begun by {_when(ties.start_by)}, it goes to the trash.")
 
 
-def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+def _why_parents(board: JobBoard, row: JobRow) -> Iterator[Reason]:
     client = client_of(board)
     counts = client.call(client.backend.edges.counts, [row.uuid])[0]
     fan_in = fan_in_of(counts)
@@ -59,30 +60,31 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
     rows = dict(zip([edge.parent for edge in named], _read(board, named), strict=True))
     failed = [edge for edge in named if edge.outcome is Outcome.FAILED]
     for edge in failed:
-        yield "parent_failed", _failed(board, rows[edge.parent], f"Its parent {_parent(edge, rows[edge.parent])}")
+        parent = rows[edge.parent]
+        yield _failed(board, parent, f"Its parent {_parent(edge, parent)}")
     if counts.failed > len(failed) > 0:
-        yield "parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash."
+        yield Reason("parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash.")
     if counts.open:
         yield from _why_ancestors(board, row)
         texts = [_open(edge, rows[edge.parent]) for edge in named if edge.outcome is Outcome.OPEN]
         texts += [f"and {counts.open - len(texts):,} more"] if counts.open > len(texts) > 0 else []
         which = f": {', '.join(texts)}" if texts else ""
-        yield "parents", f"It waits for {counts.open:,} of its parents (done: {fan_in}){which}."
+        yield Reason("parents", f"It waits for {counts.open:,} of its parents (done: {fan_in}){which}.")
         yield from _why_cycle(board, row)
     elif not counts.failed:
-        yield "graph", _incomplete(counts)
+        yield Reason("graph", _incomplete(counts))
 
 
-def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+def _why_ancestors(board: JobBoard, row: JobRow) -> Iterator[Reason]:
     failed = failed_ancestors(board, row)
     for edge, parent in zip(failed, _read(board, failed), strict=True):
-        yield "parent_failed", _failed(board, parent, f"Job {_parent(edge, parent)}, for which its parents wait,")
+        yield _failed(board, parent, f"Job {_parent(edge, parent)}, for which its parents wait,")
 
 
-def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[tuple[str, str]]:
+def _why_cycle(board: JobBoard, row: JobRow) -> Iterator[Reason]:
     if has_children(row) and (cycle := WaitingCycles(client_of(board)).of(row.uuid)):
         cure = f"Cancel one of them, for instance with: jobboard cancel {cycle[-1]}"
-        yield "cycle", f"It {told(cycle)}. {cure}"
+        yield Reason("cycle", f"It {told(cycle)}.", cure)
 
 
 def _incomplete(counts: EdgeCounts) -> str:
@@ -143,13 +145,12 @@ def _parent(edge: EdgeRow, row: JobRow | None) -> str:
     return f"{edge.parent} ({label_of(name, key)})"
 
 
-def _failed(board: JobBoard, row: JobRow | None, which: str) -> str:
+def _failed(board: JobBoard, row: JobRow | None, which: str) -> Reason:
     if row is None:
-        return f"{which} is in the trash, or it was purged since."
+        return Reason("parent_failed", f"{which} is in the trash, or it was purged since.")
     text = f"{which} is in the trash: {in_one_line(row.reason or 'no reason was given')}."
-    if (holder := holder_of_key(board, row.name, row.key)) is not None:
-        return f"{text} {how_taken(row.uuid, holder)}"
-    return f"{text} Once the cause is mended, bring it back with: jobboard restore {row.uuid}"
+    taken, cure = way_back(row.uuid, holder_of_key(board, row.name, row.key))
+    return Reason("parent_failed", f"{text} {taken}".rstrip(), cure, row.uuid)
 
 
 def _open(edge: EdgeRow, row: JobRow | None) -> str:

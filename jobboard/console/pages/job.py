@@ -13,10 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jobboard.console.carried import as_json, details_of
-from jobboard.console.folding import without_command
 from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
-from jobboard.console.templating import UUIDS
 from jobboard.console.timeline import Row, rows_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
@@ -28,8 +26,9 @@ from jobboard.operate.attempts import attempts_of
 from jobboard.operate.bulk import ACTIONS, target_of
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
+from jobboard.operate.reason import Reason
 from jobboard.operate.restoring import holder_of_key
-from jobboard.operate.why import Reason, why
+from jobboard.operate.why import why
 from jobboard.states import LIVE, JobState
 from jobboard.validation import check_text
 
@@ -133,14 +132,13 @@ def job_of(view: View) -> Job:
 def _sentence(view: View, reason: Reason) -> str:
     """Return a reason without the command that a button of the page stands for."""
     is_double = reason.kind in ("trashed", "parent_failed") and view.may("restore")
-    return without_command(reason.text) if is_double else reason.text
+    return reason.said if is_double else reason.text
 
 
 def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
     """Return the jobs in the trash that a job waits for, of those that the reasons name; one request for each."""
-    texts = " ".join(reason.text for reason in reasons if reason.kind == "parent_failed")
     found = []
-    for uuid in dict.fromkeys(UUIDS.findall(texts)):
+    for uuid in dict.fromkeys(reason.parent for reason in reasons if reason.parent):
         with contextlib.suppress(NotFound):
             found.append(view.board.get(uuid))
     return [job for job in found if job.record.state is JobState.TRASHED][:_MAX_PARENTS]
