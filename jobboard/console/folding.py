@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +24,6 @@ _ALIKE = {
 }
 #: How many of them are named in the line.
 _MAX_NAMED = 4
-#: The last sentence, if it is what to type.
-_COMMAND = re.compile(r"(?<=[.;])\s[^.;:]*: jobboard [^;]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,6 @@ def folded(findings: Sequence[Mapping[str, Any]]) -> list[Fold]:
         is_alike = finding["kind"] in _ALIKE
         groups.setdefault((finding["verdict"], finding["kind"], None if is_alike else number), []).append(finding)
     return [_fold(group) for group in groups.values()]
-
-
-def without_command(text: str) -> str:
-    """Leave out the command at the end, which a button beside the text stands for."""
-    return _COMMAND.sub("", text).rstrip(";")
 
 
 def _fold(group: Sequence[Mapping[str, Any]]) -> Fold:

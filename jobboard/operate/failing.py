@@ -63,8 +63,8 @@ def _failures(name: str, rows: Sequence[JobRow]) -> Failures:
     return Failures(name, len(rows), min(row.last_modified for row in rows), latest.reason or kind, alike)
 
 
-def told_failing(failures: Iterable[Failures], attempts: Mapping[str, Attempts]) -> Iterator[tuple[str, str]]:
-    """Yield a name and sentences for each of which many fail; for one whose attempts were counted, which share."""
+def told_failing(failures: Iterable[Failures], attempts: Mapping[str, Attempts]) -> Iterator[tuple[str, str, str]]:
+    """Yield a name of which many fail, how many, or which share if they were counted, and what to do."""
     read = {one.name: one for one in failures}
     # Of fewer no share can be told.
     counted = {name: one for name, one in attempts.items() if one.failed >= LEAST}
@@ -72,7 +72,7 @@ def told_failing(failures: Iterable[Failures], attempts: Mapping[str, Attempts])
         how_many = _share(counted[name]) if name in counted else _number(read[name])
         if how_many is not None:
             see = f"jobboard trashed --newest --job-name {shlex.quote(name)}"
-            yield name, f"Jobs named {name!r} fail: {how_many}{_error(read.get(name))}. See: {see}"
+            yield name, f"Jobs named {name!r} fail: {how_many}{_error(read.get(name))}.", f"See: {see}"
 
 
 def _share(counted: Attempts) -> str | None:

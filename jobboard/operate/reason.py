@@ -11,7 +11,7 @@ class Reason:
 
     :ivar kind: a word for programs.
     :ivar said: sentences for people.
-    :ivar cure: one more, which ends with a command; "" if there is none, or ``said`` has it.
+    :ivar cure: what to type, as the last sentence; "" if there is nothing, or ``said`` has it.
     :ivar parent: the uuid of a job in the trash, if the reason is that the job waits for that one.
     """
 

@@ -14,8 +14,8 @@ MANY_SKIPPED = 3
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple[str, str]]:
-    """Yield the id of one paused schedule, and a sentence about all.
+def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple[str, str, str]]:
+    """Yield the id of one paused schedule, a sentence about all, and what to do.
 
     :param pauses: the notes of those that were read, by id.
     :param number: how many are paused.
@@ -23,21 +23,23 @@ def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple
     for id, note in list(pauses.items())[:1]:
         why = f": {in_one_line(note)}" if note else ""
         more = f" ({number - 1} more {'is' if number == 2 else 'are'} paused, too: jobboard schedule ls)" * (number > 1)
-        yield id, f"Schedule {id!r} is paused{why}{more}. Resume it with: jobboard schedule resume {shlex.quote(id)}"
+        cure = f"Resume it with: jobboard schedule resume {shlex.quote(id)}"
+        yield id, f"Schedule {id!r} is paused{why}{more}.", cure
 
 
-def told_skips(skipped: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield the schedule that has skipped most, and a sentence that says how many others do. Now and then is normal."""
+def told_skips(skipped: Mapping[str, int]) -> Iterator[tuple[str, str, str]]:
+    """Yield the schedule that has skipped most, how many others do, and what to do. Now and then is normal."""
     often = {id: number for id, number in skipped.items() if number >= MANY_SKIPPED}
     if often:
         most = max(often, key=often.__getitem__)
         number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH)}"
-        why = f"the jobs that it posted before have not ended. See: jobboard schedule show {shlex.quote(most)}"
-        yield most, f"Schedule {most!r} has skipped its last {number}{_others(len(often) - 1)}: {why}"
+        text = f"Schedule {most!r} has skipped its last {number}{_others(len(often) - 1)}"
+        cure = f"See: jobboard schedule show {shlex.quote(most)}"
+        yield most, f"{text}: the jobs that it posted before have not ended.", cure
 
 
-def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[tuple[str, str]]:
-    """Yield the schedule whose fire time was missed last, and a sentence that says of how many others it is so."""
+def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the schedule whose fire time was missed last, of how many others it is so, and what to do."""
     if missed:
         latest = max(missed, key=lambda id: missed[id][1] or _LONG_AGO)
         number, fire_time = missed[latest]
@@ -45,7 +47,7 @@ def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[t
         which = f"fire{at} was" if number == 1 else f"{number} fires, the last{at}, were"
         name = shlex.quote(latest)
         see = f"See: jobboard schedule show {name}. Post it now with: jobboard schedule fire {name}"
-        yield latest, f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}. {see}"
+        yield latest, f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}.", see
 
 
 def _others(number: int) -> str:

@@ -56,7 +56,10 @@ def _seen_of_shards(board: JobBoard) -> dict[str, Any]:
 
 
 def _view(board: JobBoard, found: list[Finding]) -> dict[str, Any]:
-    listed = [asdict(finding) | {"verdict": finding.verdict.name} for finding in found]
+    listed = [
+        {"verdict": one.verdict.name, "kind": one.kind, "about": one.about, "text": one.text, "cure": one.cure}
+        for one in found
+    ]
     return {"board": board.name, "store": board.store, "verdict": worst(found).name, "findings": listed}
 
 

@@ -29,13 +29,13 @@ def causes_of(parents: Iterable[FailedParent]) -> list[list[FailedParent]]:
     return list(causes.values())
 
 
-def told_parent(parent: FailedParent) -> str:
+def told_parent(parent: FailedParent) -> tuple[str, str]:
     """Say how many jobs wait for one in the trash, and what brings it back."""
-    cure = " ".join(filter(None, way_back(parent.uuid, parent.holder)))
-    return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {cure}"
+    taken, cure = way_back(parent.uuid, parent.holder)
+    return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {taken}".rstrip(), cure
 
 
-def told_parents(parents: Sequence[FailedParent]) -> str:
+def told_parents(parents: Sequence[FailedParent]) -> tuple[str, str]:
     """Say the same of several that are one cause."""
     name, kind = parents[0].name, kind_of_reason(parents[0].reason)
     listed = [*map(named, parents[:MAX_NAMED])]
@@ -43,7 +43,7 @@ def told_parents(parents: Sequence[FailedParent]) -> str:
     command = shlex.join(["jobboard", "restore", "--job-name", name, "--reason-kind", kind])
     which = f"{len(parents)} jobs named {name!r}, which are in the trash{_reason(parents[0])}"
     cure = f"Once the cause is mended, bring all such jobs back with: {command}"
-    return f"{_waiting(parents)} for {which}. These are {', '.join(listed)}. {cure}"
+    return f"{_waiting(parents)} for {which}. These are {', '.join(listed)}.", cure
 
 
 def _waiting(parents: Sequence[FailedParent]) -> str:
@@ -60,8 +60,8 @@ def _reason(parent: FailedParent) -> str:
 
 def told_trash(
     names: Iterable[NameOverview], groups: Sequence[TrashGroup], parents: Iterable[FailedParent]
-) -> Iterator[tuple[str, str]]:
-    """Yield a name and sentences for each that has jobs in the trash beside these parents."""
+) -> Iterator[tuple[str, str, str]]:
+    """Yield a name, sentences, and what to do, for each that has jobs in the trash beside these parents."""
     told = Counter(parent.name for parent in parents)
     for name in names:
         if (left := name.numbers.trashed - told[name.name]) > 0:
@@ -69,7 +69,7 @@ def told_trash(
             jobs = f"{left} {more}job{'s' * (left != 1)} named {name.name!r}"
             see = f"jobboard trashed --job-name {shlex.quote(name.name)}"
             why = _most_often([group for group in groups if group.name == name.name], name.numbers.trashed)
-            yield name.name, f"{jobs} in the trash. {why}Restore or purge them; see: {see}"
+            yield name.name, f"{jobs} in the trash.{why}", f"Restore or purge them; see: {see}"
 
 
 def _most_often(groups: Sequence[TrashGroup], trashed: int) -> str:
@@ -79,5 +79,5 @@ def _most_often(groups: Sequence[TrashGroup], trashed: int) -> str:
     first, read = groups[0], sum(group.jobs for group in groups)
     example = in_one_line(first.example.strip() or first.kind)[:_MAX_REASON]
     if first.jobs == trashed:
-        return f"The reason: {example}. "
-    return f"Most often ({first.jobs} of {read} that were read): {example}. "
+        return f" The reason: {example}."
+    return f" Most often ({first.jobs} of {read} that were read): {example}."

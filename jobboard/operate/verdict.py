@@ -40,13 +40,20 @@ class Finding:
 
     :ivar kind: a word for programs.
     :ivar about: the job name, the job, the participant or the schedule that it is about.
-    :ivar text: a sentence for people.
+    :ivar said: sentences for people.
+    :ivar cure: what to type, as the last sentence; "" if there is nothing, or ``said`` has it.
     """
 
     verdict: Verdict
     kind: str
     about: str | None
-    text: str
+    said: str
+    cure: str = ""
+
+    @property
+    def text(self) -> str:
+        """All sentences."""
+        return f"{self.said} {self.cure}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ def findings(
         *_of_filled_slots(overview, known),
     ]
     failing = told_failing(overview.failures, attempts)
-    found += [Finding(Verdict.ATTENTION, "failing", name, text) for name, text in failing]
+    found += [Finding(Verdict.ATTENTION, "failing", *told) for told in failing]
     found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
     found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)
@@ -129,19 +136,18 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(verdict, "lane_idle", lane.lane, f"{text} {cure}.")
     for held in overview.held_lanes:
         waiting = f"{held.blocked} job{'s' * (held.blocked != 1)} of the strict lane {held.lane}"
-        text = (
-            f"{waiting} wait{'s' * (held.blocked == 1)} for one that fails again and again: {held.text}. Once the "
-            f"cause is mended: jobboard run-now {held.uuid}; or take it out with: jobboard trash {held.uuid}"
-        )
-        yield Finding(Verdict.ATTENTION, "lane_held", held.lane, text)
+        text = f"{waiting} wait{'s' * (held.blocked == 1)} for one that fails again and again: {held.text}."
+        run_now = f"jobboard run-now {held.uuid}"
+        cure = f"Once the cause is mended: {run_now}; or take it out with: jobboard trash {held.uuid}"
+        yield Finding(Verdict.ATTENTION, "lane_held", held.lane, text, cure)
 
 
 def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
     for cause in causes_of(overview.failed_parents):
         if len(cause) == 1:
-            yield Finding(Verdict.ATTENTION, "parent_failed", cause[0].uuid, told_parent(cause[0]))
+            yield Finding(Verdict.ATTENTION, "parent_failed", cause[0].uuid, *told_parent(cause[0]))
         else:
-            yield Finding(Verdict.ATTENTION, "parents_failed", cause[0].name, told_parents(cause))
+            yield Finding(Verdict.ATTENTION, "parents_failed", cause[0].name, *told_parents(cause))
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
@@ -224,7 +230,7 @@ def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
     apart = [one for one in overview.gone if silence is None or one.name not in silence.names]
     told = [one for one in apart if one.held or missed[one]]
     for one in sorted(told, key=lambda one: not one.held)[:MAX_GONE]:
-        yield Finding(Verdict.ATTENTION, "conductor_gone", one.name, _gone(one, missed[one]))
+        yield Finding(Verdict.ATTENTION, "conductor_gone", one.name, *_gone(one, missed[one]))
     yield from _of_capacity(overview, limits, [one for one in apart if one not in told])
 
 
@@ -238,8 +244,8 @@ def _of_capacity(overview: Overview, limits: Limits, gone: Sequence[GoneConducto
         alive = sum(entity.alive and entity.kind == "conductor" for entity in overview.entities)
         number = f"{len(lost)} of {len(lost) + alive} conductors {'is' if len(lost) == 1 else 'are'} gone"
         since = f"last heard of {duration(lost[0].silent)} ago"
-        text = f"{number}, {lost[0].name} was {since}, while jobs of their names wait. See: jobboard entities"
-        yield Finding(Verdict.ATTENTION, "fewer_conductors", lost[0].name, text)
+        text = f"{number}, {lost[0].name} was {since}, while jobs of their names wait."
+        yield Finding(Verdict.ATTENTION, "fewer_conductors", lost[0].name, text, "See: jobboard entities")
 
 
 def _silence(overview: Overview) -> Silence | None:
@@ -249,31 +255,31 @@ def _silence(overview: Overview) -> Silence | None:
     return fallen_silent(overview.entities, replaced, overview.at) if is_needed else None
 
 
-def _gone(one: GoneConductor, missed: Sequence[str]) -> str:
+def _gone(one: GoneConductor, missed: Sequence[str]) -> tuple[str, str]:
     parts = [f"{one.name} was last heard of {duration(one.silent)} ago, and did not stop in good order."]
     if missed:
         parts.append(f"Jobs that it ran wait ({_first(missed)}), and no conductor has begun in its place: start one.")
     if one.held:
         release = f"jobboard release --owner {shlex.quote(one.name)}"
         parts.append(f"It holds {one.held} job{'s' * (one.held != 1)}, {when_claims_end([one])}.")
-        return f"{' '.join(parts)} If it is dead, give them back now with: {release}"
-    return f"{' '.join(parts)} See: jobboard entities"
+        return " ".join(parts), f"If it is dead, give them back now with: {release}"
+    return " ".join(parts), "See: jobboard entities"
 
 
 def _of_filled_slots(overview: Overview, limits: Limits) -> Iterator[Finding]:
     waiting = {name.name: name for name in _waiting_names(overview, limits)}
     for one in filled_slots(overview.entities, waiting):
-        yield Finding(Verdict.ATTENTION, "one_name", one.name, _filled(one, [waiting[name] for name in one.waiting]))
+        yield Finding(Verdict.ATTENTION, "one_name", one.name, *_filled(one, [waiting[name] for name in one.waiting]))
 
 
-def _filled(one: FilledSlots, waiting: Sequence[NameOverview]) -> str:
+def _filled(one: FilledSlots, waiting: Sequence[NameOverview]) -> tuple[str, str]:
     conductors = f"{one.conductors} conductor{'s' * (one.conductors != 1)}"
     longest = max(waiting, key=lambda name: name.next_waits or 0.0)
     others = f", and jobs of {len(waiting) - 1} more" if len(waiting) > 1 else ""
     name = shlex.quote(one.name)
-    return (
-        f"Jobs named {one.name!r} have all {one.slots} slots of {conductors}, while {_waiting(longest)}{others}. See "
-        f"them with: jobboard ls --state claimed --job-name {name}. Keep slots for others with: "
+    text = f"Jobs named {one.name!r} have all {one.slots} slots of {conductors}, while {_waiting(longest)}{others}."
+    return text, (
+        f"See them with: jobboard ls --state claimed --job-name {name}. Keep slots for others with: "
         f"jobboard limits set --job-name {name} --running {max(1, one.slots // 2)}"
     )
 
@@ -301,8 +307,8 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         text = f"No scheduler is alive; active schedules: {schedules.active}."
         yield Finding(Verdict.ATTENTION, "no_scheduler", None, text)
     if schedules.all_paused:
-        text = "All schedulers are paused. See: jobboard schedule resume --all"
-        yield Finding(Verdict.ATTENTION, "schedulers_paused", None, text)
+        cure = "See: jobboard schedule resume --all"
+        yield Finding(Verdict.ATTENTION, "schedulers_paused", None, "All schedulers are paused.", cure)
         return
     late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
     if late:
@@ -312,15 +318,14 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         yield Finding(Verdict.ATTENTION if is_watched else Verdict.BAD, "overdue", latest, text)
     if aside := schedules.set_aside:
         number = f"{len(aside)} schedules are" if len(aside) > 1 else "1 schedule is"
-        yield Finding(
-            Verdict.ATTENTION, "set_aside", aside[0], f"{number} set aside: {aside[0]!r}. See: jobboard schedule ls"
-        )
-    for id, text in told_missed(schedules.missed):
-        yield Finding(Verdict.ATTENTION, "misses", id, text)
-    for id, text in told_skips(schedules.skipped):
-        yield Finding(Verdict.ATTENTION, "skips", id, text)
-    for id, text in told_pauses(schedules.pauses, schedules.paused):
-        yield Finding(Verdict.ATTENTION, "schedule_paused", id, text)
+        text = f"{number} set aside: {aside[0]!r}."
+        yield Finding(Verdict.ATTENTION, "set_aside", aside[0], text, "See: jobboard schedule ls")
+    for told in told_missed(schedules.missed):
+        yield Finding(Verdict.ATTENTION, "misses", *told)
+    for told in told_skips(schedules.skipped):
+        yield Finding(Verdict.ATTENTION, "skips", *told)
+    for told in told_pauses(schedules.pauses, schedules.paused):
+        yield Finding(Verdict.ATTENTION, "schedule_paused", *told)
     yield from of_unhandled(schedules.unhandled)
 
 
@@ -337,8 +342,8 @@ def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _of_trash(overview: Overview) -> Iterator[Finding]:
-    for name, text in told_trash(overview.names, overview.trash, overview.failed_parents):
-        yield Finding(Verdict.ATTENTION, "trash", name, text)
+    for told in told_trash(overview.names, overview.trash, overview.failed_parents):
+        yield Finding(Verdict.ATTENTION, "trash", *told)
 
 
 def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
@@ -348,10 +353,8 @@ def of_holders(holders: Sequence[Holder], limits: Limits) -> Iterator[Finding]:
         first, more = late[0], len(late) - 1
         since = "" if first.seconds is None else f" for {duration(first.seconds)}"
         others = f", and {more} more" if more else ""
-        text = (
-            f"{first.holder} holds back {first.held}{since}{others}; the tables grow until it ends. End it: {first.end}"
-        )
-        yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text))
+        text = f"{first.holder} holds back {first.held}{since}{others}; the tables grow until it ends."
+        yield Finding(Verdict.ATTENTION, "held_back", first.name, _begun(text), f"End it: {first.end}")
 
 
 def of_shortages(shortages: Sequence[Shortage]) -> Iterator[Finding]:

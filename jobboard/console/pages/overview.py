@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, starts_of, table
-from jobboard.console.folding import folded, without_command
+from jobboard.console.folding import folded
 from jobboard.console.mending import mend_of
 from jobboard.console.pace import Tile, pace_of
 from jobboard.console.shared import answers_of, counted, sampler_of
@@ -56,7 +56,8 @@ def show(view: View) -> Response:
 
 def _mended(view: View, finding: Mapping[str, Any]) -> dict[str, Any]:
     mend = mend_of(view, finding["kind"], finding["about"])
-    text = without_command(finding["text"]) if mend.button else finding["text"]
+    # A button stands for the command.
+    text = finding["text"].removesuffix(finding["cure"]) if mend.button else finding["text"]
     return {**finding, "text": text, "mend": mend}
 
 
