@@ -264,12 +264,14 @@ class Consuming:
                 answers[index] = error
         self._ending(who, [end.fence for _, end in ends])
         replies = self._client.replies(self._backend.jobs.consume, [end for _, end in ends])
+        answered: list[Fence] = []
         for (index, end), reply in zip(ends, replies, strict=True):
             if isinstance(reply, BoardUnavailable):
                 answers[index] = reply
                 continue
-            self._forget(who, [end.fence])
+            answered.append(end.fence)
             answers[index] = error_of_end(end.fence, *reply, JobState.COMPLETE)
+        self._forget(who, answered)
         self._client.tidy_when_due()
         return answers
 
