@@ -1,6 +1,7 @@
 """What else keeps jobs in an SQLite file; each runs one worker process.
 
-honker opens its file with ``synchronous=NORMAL``, and so does the board here. Its wheels need glibc 2.38.
+Both have ``synchronous=NORMAL``, which honker sets by itself; ``on_sqlite_full`` has ``FULL``.
+honker's wheels need glibc 2.38.
 """
 
 from benchmarks.peers.peer import JOBBOARD, Peer, Promises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import sys
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import honker
 from measuring import System, main, picked_up, ran
@@ -14,7 +14,14 @@ _WHO = "bench"
 
 
 def database_on(uri: str) -> honker.Database:
-    return honker.open(f"{urlsplit(uri).path}.honker")
+    parts = urlsplit(uri)
+    database = honker.open(f"{parts.path}.honker")
+    with database.transaction() as transaction:
+        # honker sets NORMAL on its writer, and has no option for it; SQLite takes another one between transactions.
+        transaction.execute("COMMIT")
+        transaction.execute(f"PRAGMA synchronous={parse_qs(parts.query)['synchronous'][0]}")
+        transaction.execute("BEGIN IMMEDIATE")
+    return database
 
 
 class Honker(System):
