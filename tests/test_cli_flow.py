@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,15 @@ class TestWhy:
 
 
 class TestShow:
+    def test_show_has_the_milliseconds_of_each_change(self, jobboard: Run, board: JobBoard) -> None:
+        job = board.post("a")
+        board.trash(job, reason="bad")
+        board.restore(job)
+        lines = as_json(jobboard("show", job.uuid, "--json"))["history"]
+        told = [line.split("\t")[0] for line in jobboard("show", job.uuid).splitlines()[-3:]]
+        moments = [datetime.fromisoformat(line["at"]).astimezone() for line in lines]
+        assert told == [at.isoformat(" ", "milliseconds") for at in moments]
+
     def test_a_tree_with_a_star_at_the_job_and_a_summary(self, jobboard: Run, board: JobBoard) -> None:
         jobs = post_graph(board, PIPELINE)
         end(board, jobs["fetch"])

@@ -270,3 +270,49 @@ def test_an_exception_in_its_block_gives_the_jobs_back_and_goes_on(board: JobBoa
         raise KeyError("mine")
     assert (job.state, job.attempts) == (JobState.UNCLAIMED, 0)
     assert conductor.wait(0)
+
+
+@pytest.mark.parametrize("kind", ["sees job.lost", "is within a step", "is a coroutine"])
+def test_a_job_that_is_given_back_does_not_run_twice_at_once(board: JobBoard, kind: str) -> None:
+    effects: list[str] = []
+    first = Handlers()
+    hurry = threading.Event()
+
+    def pay() -> None:
+        effects.append("pays")
+        hurry.wait(10)
+        time.sleep(0.2)
+        effects.append("has paid")
+
+    async def pay_soon(job: object) -> None:
+        effects.append("pays")
+        try:
+            await asyncio.sleep(20)
+        finally:
+            await asyncio.sleep(0.2)
+            effects.append("has stopped")
+
+    def until_lost(job: RunningJob) -> None:
+        effects.append("pays")
+        eventually(lambda: job.lost, 20)
+        time.sleep(0.2)
+        effects.append("has stopped")
+
+    if kind == "is within a step":
+        first.add("pay", lambda job: job.step("pay", pay))
+    else:
+        first.add("pay", pay_soon if kind == "is a coroutine" else until_lost)
+    second = Handlers()
+    second.add("pay", lambda job: job.step("pay", lambda: effects.append("pays again")))
+    with conducting(board, first, executor="asyncio" if kind == "is a coroutine" else "thread") as conductor:
+        jobs = [board.post("pay") for _ in range(1)]
+        eventually(lambda: effects == ["pays"])
+        with conducting(board, second):
+            stopping = threading.Thread(target=conductor.stop, kwargs={"drain": False})
+            stopping.start()
+            eventually(lambda: conductor._run.stopping)
+            hurry.set()
+            assert jobs[0].wait(20)
+            stopping.join(20)
+    again = [] if kind == "is within a step" else ["pays again"]
+    assert effects == ["pays", "has paid" if kind == "is within a step" else "has stopped", *again]

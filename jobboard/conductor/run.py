@@ -34,6 +34,8 @@ from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
 _STOP_TIMEOUT = 10.0
+#: Of these, seconds in which handlers that still run may return before their jobs are given back.
+_LAST_SECOND = 1.0
 #: The same, after a start that failed.
 _UNDO_TIMEOUT = 1.0
 #: Seconds that each thread still gets to end when that time is over; most need less.
@@ -198,10 +200,8 @@ class ConductorRun:
         claiming = time.monotonic() - begun
         finished = self._slots.wait_until_free()
         until = time.monotonic() + self._stop_timeout - claiming
-        for execution in self._renewer.held():
-            if self._give_up(execution, Returned(CONDUCTOR_STOPPED)):
-                finished = False
-                self._interrupt(execution)
+        if not self._give_back(min(_LAST_SECOND, _left(until) / 2)):
+            finished = False
         if finished:
             until = min(until, max(self._finish_by, time.monotonic() + _UNDO_TIMEOUT))
         sent = self._slots.wait_until_no_claims(_left(until))
@@ -209,11 +209,28 @@ class ConductorRun:
             until = time.monotonic()
         self._deadlines.stop()
         self._renewer.stop(_left(until))
-        self._executor.stop(_left(until) if finished else min(1.0, _left(until)))
+        self._executor.stop(_left(until) if finished else min(_LAST_SECOND, _left(until)))
         self._completer.stop(_left(until))
         self._leave(_left(until))
         self._reporter.conductor_stopped()
         return finished and sent and not self._stuck.number
+
+    def _give_back(self, seconds: float) -> bool:
+        """Give the jobs back that still run, once their handlers have returned or were killed; True if there are none.
+
+        Whoever claims them next begins at once. So a handler that looks at ``job.lost`` has this many seconds in which
+        nobody else runs its job, and a step that ends meanwhile is recorded.
+        """
+        given_up: list[Execution] = []
+        for execution in self._renewer.held():
+            if execution.decide(_given_up(execution, Returned(CONDUCTOR_STOPPED))):
+                given_up.append(execution)
+                self._interrupt(execution)
+        if given_up:
+            self._slots.wait_until_returned(seconds)
+        for execution in given_up:
+            self._end(execution)
+        return not given_up
 
     def _leave(self, seconds: float) -> None:
         """Unsubscribe and unregister; the stop waits for it no longer than ``seconds``."""
@@ -345,18 +362,15 @@ class ConductorRun:
         """End the claim as the outcome says; False if there is an outcome already."""
         if not execution.decide(outcome):
             return False
-        if isinstance(outcome, Dropped):
+        self._end(execution)
+        return True
+
+    def _end(self, execution: Execution) -> None:
+        """End the claim of an execution as was decided."""
+        if isinstance(execution.outcome, Dropped):
             self._ended([execution])
         else:
             self._completer.send(execution)
-        return True
-
-    def _give_up(self, execution: Execution, outcome: Outcome) -> bool:
-        """Decide while the handler runs. An end that its transaction may still commit is left to that transaction.
-
-        A request about the job would wait for that transaction, and the ends of other jobs with it.
-        """
-        return self._decide(execution, Dropped() if execution.completing else outcome)
 
     def _ended(self, executions: Sequence[Execution]) -> None:
         """Nothing is left to send for these claims."""
@@ -400,7 +414,7 @@ class ConductorRun:
             outcome = Dropped()
         else:
             return
-        if self._give_up(execution, outcome):
+        if self._decide(execution, _given_up(execution, outcome)):
             if isinstance(outcome, Dropped):
                 logger.warning("conductor %s could not renew its claim of job %s", self._who, execution.job.uuid)
             # A handler that ignored a cancel has had its grace already.
@@ -418,6 +432,14 @@ class ConductorRun:
         self._stuck.expect_return(leader, at_once=at_once)
         self._deadlines.watch(leader)
         self._executor.interrupt(leader)
+
+
+def _given_up(execution: Execution, outcome: Outcome) -> Outcome:
+    """Return the outcome while the handler runs. An end that its transaction may still commit is left to that one.
+
+    A request about the job would wait for that transaction, and the ends of other jobs with it.
+    """
+    return Dropped() if execution.completing else outcome
 
 
 def _left(until: float) -> float:

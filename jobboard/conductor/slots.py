@@ -271,6 +271,11 @@ class Slots:
                 self._emptied.wait(min(left, threading.TIMEOUT_MAX))
             return self.taken == 0
 
+    def wait_until_returned(self, timeout: float) -> None:
+        """Block until all slots are free but for stuck ones, or for this many seconds."""
+        with self._lock:
+            self._emptied.wait_for(lambda: self.taken == 0, timeout)
+
     def wait_until_no_claims(self, timeout: float) -> bool:
         """Block until every claim has ended; False after ``timeout`` seconds.
 
