@@ -30,6 +30,12 @@ def in_one_line(text: str) -> str:
     return kept if len(text) <= MAX_LINE else f"{kept}..."
 
 
+def last_line_of(error: str | None) -> str | None:
+    """Return the line of a traceback that says what was raised; None if there is none."""
+    lines = (error or "").strip().splitlines()
+    return lines[-1] if lines else None
+
+
 def utc(at: datetime) -> str:
     """Return an aware moment for people: ``2030-01-31 09:00:00 UTC``."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

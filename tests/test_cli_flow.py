@@ -83,7 +83,7 @@ class TestShow:
         board.trash(jobs["scan"], reason="bad")
         short = {name: job.uuid[-8:] for name, job in jobs.items()}
         lines = jobboard("show", jobs["scan"].uuid, "--graph").splitlines()
-        assert lines[0].startswith(f"fetch {short['fetch']}  complete after ")
+        assert lines[0].startswith(f"fetch {short['fetch']}  complete ")
         assert f"─ * scan {short['scan']}  trashed" in lines[1] + lines[3]
         assert sum(f"─ page {short['page']}  blocked, waits for parents" in line for line in lines) == 2
         assert lines[-3] == "4 jobs: 1 trashed, 1 blocked, 1 unclaimed, 1 complete"

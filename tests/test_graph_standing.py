@@ -78,11 +78,11 @@ def test_a_run_as_text_has_a_line_for_each_job_in_order_and_nothing_that_jobs_ca
     short = [job.uuid[-8:] for job in jobs]
     end(board, jobs[2])
     board.claim(jobs[1], "worker")
-    board.trash(jobs[1], "worker", reason="KeyError: 'amount'\nin line 7")
-    lines = [re.sub(r"after \d+m?s", "after a moment", line) for line in str(board.graph(jobs[1])).splitlines()]
+    board.trash(jobs[1], "worker", reason="KeyError: 'amount'\nline 7")
+    lines = [re.sub(r"\d+m?s after", "soon after", line) for line in str(board.graph(jobs[1])).splitlines()]
     assert sorted(lines[:2]) == [
-        f"extract:bad {short[1]}  trashed after a moment: KeyError: 'amount'\\nin line 7 (1 waits for it)",
-        f"extract:good {short[2]}  complete after a moment",
+        f"extract:bad {short[1]}  trashed soon after it could be claimed: KeyError: 'amount'\\nline 7 (1 waits for it)",
+        f"extract:good {short[2]}  complete soon after it could be claimed",
     ]
     assert lines[2:5] == [
         f"later {short[3]}  delayed",
@@ -93,6 +93,35 @@ def test_a_run_as_text_has_a_line_for_each_job_in_order_and_nothing_that_jobs_ca
     assert lines[5].endswith(" UTC; 1 job waits for what is in the trash")
     assert len(lines) == 6
     assert "secret" not in str(board.graph(jobs[1]))
+
+
+def test_a_run_as_text_says_what_was_measured_and_what_failed_before(board: JobBoard) -> None:
+    jobs = post_graph(board, {"once": [], "thrice": [], "restored": [], "again": []})
+    for name, attempts in {"thrice": 2, "restored": 1}.items():
+        for number in range(attempts):
+            board.claim(jobs[name], "worker")
+            board.abandon(jobs[name], "worker", reason="no", error=f"Traceback\n  in line 7\nOSError: disk {number}\n")
+    board.claim(jobs["again"], "worker")
+    board.abandon(jobs["again"], "worker", reason="runs again", counted=False)
+    board.claim(jobs["thrice"], "worker")
+    assert _line(board, jobs["thrice"]) == "claimed, 3 attempts; failed before: OSError: disk 1"
+    board.consume(jobs["thrice"], "worker")
+    board.trash(jobs["restored"], by="ada")
+    board.restore(jobs["restored"], by="ada")
+    for name in ("once", "restored", "again"):
+        end(board, jobs[name])
+    assert {name: _line(board, job) for name, job in jobs.items()} == {
+        "once": "complete soon after it could be claimed",
+        "thrice": "complete soon after it could be claimed, 3 attempts; failed before: OSError: disk 1",
+        "restored": "complete soon after it could be claimed; failed before: OSError: disk 0",
+        "again": "complete soon after it could be claimed",
+    }
+
+
+def _line(board: JobBoard, job: Job) -> str:
+    """Return what the text of its run says of a job that stands alone."""
+    first, *_ = str(board.graph(job)).splitlines()
+    return re.sub(r"\d+m?s after", "soon after", first.partition("  ")[2])
 
 
 def test_the_text_of_a_large_run_is_folded(board: JobBoard) -> None:

@@ -40,12 +40,13 @@ class Node:
     :ivar key: the job's; None if it has none, or nobody knows it any more, and of several jobs.
     :ivar is_held: whether it waits for a job in the trash, or for one that does: it goes on once that one is restored.
     :ivar reason: why its last attempt failed, or why it was trashed or cancelled.
+    :ivar last_error: the last line of its last error, also if it is complete since, or was restored.
     :ivar created_on: when it was posted.
     :ivar last_modified: when it was changed last; of one that has ended, its end.
     :ivar result: what its handler returned, as long as its record is there.
     :ivar due_on: since when it could be claimed, with its parents ended, its delay over and its lane free; a delay
         before its last attempt counts too. Of one that is delayed it is the end of that; None of one that is BLOCKED.
-    :ivar attempts: how many it has made.
+    :ivar attempts: how many it has made, since it was restored if it was.
     :ivar owner: who runs it, or has completed it.
     :ivar if_failed: what becomes of it if a parent fails: ``"wait"``, ``"cancel"`` or ``"run"``, as it was posted.
     """
@@ -58,6 +59,7 @@ class Node:
     key: str | None = None
     is_held: bool = False
     reason: str | None = None
+    last_error: str | None = None
     created_on: datetime | None = None
     last_modified: datetime | None = None
     result: Any = field(default=None, repr=False)

@@ -18,6 +18,7 @@ from jobboard.graph.layering import layers_of
 from jobboard.graph.model import CANCELLED, GONE, Edge, Graph, Node, links_of
 from jobboard.record import decoded_or_none
 from jobboard.states import JobState
+from jobboard.text import last_line_of
 from jobboard.validation import moment
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class _Reader:
             key=row.key,
             is_held=is_held,
             reason=row.reason,
+            last_error=last_line_of(row.last_error),
             created_on=moment(row.created_on),
             last_modified=moment(row.last_modified),
             result=decoded_or_none(row.result, self._client.converter),

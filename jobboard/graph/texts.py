@@ -10,12 +10,15 @@ from jobboard.backends.reasons import has_not_failed
 from jobboard.graph.folding import folded
 from jobboard.graph.layering import layers_of
 from jobboard.graph.model import COMPLETE, TRASHED, Graph, Node
+from jobboard.states import JobState
 from jobboard.text import in_one_line, short_duration, utc
 
 #: The part of a uuid that is shown: commands accept the end of one.
 _SHOWN = 8
 #: How a job is named of which only its uuid is known.
 _UNNAMED = "job"
+#: States that no failure has led to: a reason is of an attempt before.
+_WELL = (JobState.CLAIMED.value, COMPLETE)
 
 
 def label_of(node: Node) -> str:
@@ -25,11 +28,14 @@ def label_of(node: Node) -> str:
 
 
 def state_of(node: Node) -> str:
-    """Return how a node stands, and how long it took, or what blocks it."""
-    state = node.state.lower()
+    """Return how a node stands, how long it took from when it could be claimed, what blocks it, and its attempts."""
+    text = node.state.lower()
     if node.seconds is not None:
-        return f"{state} after {short_duration(node.seconds)}"
-    return f"{state}, waits for {node.waits_for}" if node.waits_for else state
+        # No running time: when a claim began only histories say, which cost a request for each job.
+        text += f" {short_duration(node.seconds)} after it could be claimed"
+    elif node.waits_for:
+        text += f", waits for {node.waits_for}"
+    return f"{text}, {node.attempts} attempts" if node.attempts > 1 else text
 
 
 def summary_of(graph: Graph) -> str:
@@ -68,8 +74,13 @@ def text_of(graph: Graph) -> Iterator[str]:
 
 
 def _line_of(graph: Graph, node: Node) -> str:
-    line = f"{label_of(node)}  {state_of(node)}"
-    if node.state != COMPLETE and node.reason and not has_not_failed(node.reason):
-        line += f": {in_one_line(node.reason)}"
+    line = f"{label_of(node)}  {state_of(node)}{_failure_of(node)}"
     held = sum(other.number for other in graph.held_by(node.uuid)) if node.state == TRASHED else 0
     return f"{line} ({held:,} wait{'s' * (held == 1)} for it)" if held else line
+
+
+def _failure_of(node: Node) -> str:
+    """Return why a node stands as it does, if it failed; of one that runs or is complete, how it failed before."""
+    if node.reason and not has_not_failed(node.reason) and node.state not in _WELL:
+        return f": {in_one_line(node.reason)}"
+    return f"; failed before: {in_one_line(node.last_error)}" if node.last_error else ""

@@ -20,7 +20,7 @@ from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked,
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
-from jobboard.text import duration, utc
+from jobboard.text import duration, last_line_of, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -182,13 +182,13 @@ def _why_again(job: Job) -> Iterator[Reason]:
 
 
 def _why_last_failed(job: Job) -> list[Reason]:
-    error = (job.record.last_error or "").strip()
-    if not error:
+    error = last_line_of(job.record.last_error)
+    if error is None:
         return []
     if not job.record.attempts:
         # It was restored from the trash, which resets its attempts.
-        return [Reason("failed_before", f"It was restored; its last error was: {error.splitlines()[-1]}")]
-    return [Reason("failed_before", f"Its last error ({_attempt(job)} so far): {error.splitlines()[-1]}")]
+        return [Reason("failed_before", f"It was restored; its last error was: {error}")]
+    return [Reason("failed_before", f"Its last error ({_attempt(job)} so far): {error}")]
 
 
 def _attempt(job: Job) -> str:

@@ -128,9 +128,10 @@ def plain_of(graph: Graph) -> dict[str, Any]:
 def _plain_node(node: Node) -> dict[str, Any]:
     return {
         "uuid": node.uuid, "name": node.name, "key": node.key, "state": node.state, "jobs": node.number,
-        "waits_for": node.waits_for, "held": node.is_held, "reason": node.reason, "created_on": node.created_on,
-        "due_on": node.due_on, "last_modified": node.last_modified, "seconds": node.seconds, "attempts": node.attempts,
-        "owner": node.owner, "result": node.result,
+        "waits_for": node.waits_for, "held": node.is_held, "reason": node.reason,
+        "last_error": node.last_error, "created_on": node.created_on, "due_on": node.due_on,
+        "last_modified": node.last_modified, "seconds": node.seconds, "attempts": node.attempts, "owner": node.owner,
+        "result": node.result,
     }  # fmt: skip
 
 
