@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from jobboard.backends.outcomes import reason_of
 from jobboard.backends.rows import JobRow
 from jobboard.codec import decode
 from jobboard.converter import Converter
@@ -28,8 +29,9 @@ class Record:
     """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
 
     ``progress`` is what the handler reported last: ``{"done": 5, "total": 10, "text": "..."}``, with what it gave of
-    these; or None. ``reason`` and ``last_error`` are of the last attempt that failed, also of a job that is complete
-    since. A checkpoint, progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
+    these; or None. ``reason`` says why its last run ended, or why it is in the trash; a job that was consumed has
+    none. ``last_error`` is of the last attempt that failed, also of a job that is complete since. A checkpoint,
+    progress or result that can't be decoded is an :class:`Undecodable`, and the rest can be seen.
     """
 
     state: JobState
@@ -62,7 +64,7 @@ def record_of(row: JobRow, converter: Converter | None = None) -> Record:
         run_at=_moment_or_none(row.run_at),
         last_modified=moment(row.last_modified),
         last_error=row.last_error,
-        reason=row.reason,
+        reason=reason_of(row),
         checkpoint=decoded_or_none(row.checkpoint, converter),
         progress=decoded_or_none(row.progress, converter),
         result=decoded_or_none(row.result, converter),

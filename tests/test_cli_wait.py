@@ -63,7 +63,8 @@ def test_a_complete_job_has_no_reason(again: OSError | RunAgain | None, jobboard
         assert job.wait(30)
     assert len(runs) == (1 if again is None else 2)
     assert as_json(jobboard("wait", job.uuid, "--json"))[0]["reason"] is None
-    assert (view_of(board.get(job.uuid))["reason"] is None) is not isinstance(again, OSError)
+    view = view_of(board.get(job.uuid))
+    assert (view["reason"], view["last_error"] is None) == (None, not isinstance(again, OSError))
 
 
 def test_its_json_has_the_results(board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,11 @@ def may_have_children(row: JobRow | None) -> bool:
     return row is None or row.state is JobState.COMPLETE or has_children(row)
 
 
+def reason_of(row: JobRow) -> str | None:
+    """Return why a job stands as it does; None of one that was consumed, whose row may have that of a run before."""
+    return None if row.state is JobState.COMPLETE and outcome_of(row) is Outcome.DONE else row.reason
+
+
 def edge_to(child: str, parent: JobRow) -> EdgeRow:
     """Return an edge that says how a job stands now."""
     outcome = outcome_of(parent)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome
-from jobboard.backends.outcomes import may_have_children, outcome_of
+from jobboard.backends.outcomes import may_have_children, outcome_of, reason_of
 from jobboard.client import BackendClient
 from jobboard.client.edge_reading import MAX_JOBS, children_of_each, parents_of_each
 from jobboard.errors import NotFound
@@ -117,7 +117,7 @@ class _Reader:
             waits_for=waits_for(row),
             key=row.key,
             is_held=is_held,
-            reason=row.reason,
+            reason=reason_of(row),
             last_error=last_line_of(row.last_error),
             created_on=moment(row.created_on),
             last_modified=moment(row.last_modified),

@@ -10,7 +10,6 @@ from datetime import datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from jobboard.backends.reasons import has_not_failed
 from jobboard.graph.blocked import waits_for
 from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from jobboard.job import Job
     from jobboard.limit import Limit
     from jobboard.participants import Entity
-    from jobboard.record import Record
 
 
 _ENTITY_COLUMNS = (
@@ -66,7 +64,7 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
         "expires_at": record.expires_at,
         "last_modified": record.last_modified,
         "cancel_asked": record.cancel_asked,
-        "reason": _reason_of(record),
+        "reason": record.reason,
         "last_error": record.last_error,
         "progress": record.progress,
         "checkpoint": record.checkpoint,
@@ -83,12 +81,6 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
         if job.details is None:
             view |= {"raw": job.raw}
     return view
-
-
-def _reason_of(record: Record) -> str | None:
-    """Return the reason of a record; not that of a run which went on later, once the job is complete."""
-    is_over = record.state is JobState.COMPLETE and has_not_failed(record.reason)
-    return None if is_over else record.reason
 
 
 #: What an export has of a job only if it is asked for.

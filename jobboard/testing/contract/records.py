@@ -127,6 +127,26 @@ class RecordCases(Case):
             JobState.COMPLETE, "bob", 2, "Traceback",
         )  # fmt: skip
 
+    def test_a_job_that_was_consumed_has_no_reason(self, board: JobBoard, other: JobBoard) -> None:
+        """Whatever ended a run before; the last error stays, of those that failed."""
+        jobs = board.post_many([Posting("resize") for _ in range(3)])
+        for job in jobs:
+            board.claim(job, "alice")
+        board.abandon(jobs[0], "alice", reason="runs again", counted=False)
+        board.abandon(jobs[1], "alice", reason="no disk", error="Traceback")
+        board.release(jobs[2], reason="its host is gone")
+        assert all(other.get(job.uuid).record.reason for job in jobs)
+        for job in jobs:
+            board.claim(job, "alice")
+            board.consume(job, "alice")
+        seen = [other.get(job.uuid).record for job in jobs]
+        assert [(record.reason, record.last_error) for record in seen] == [
+            (None, None),
+            (None, "Traceback"),
+            (None, None),
+        ]
+        assert [job.record.reason for job in other.iterjobs(states={JobState.COMPLETE})] == [None] * 3
+
     @each_end
     def test_an_empty_error_is_an_error(self, board: JobBoard, end: str) -> None:
         job = board.post("resize")
