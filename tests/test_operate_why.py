@@ -205,6 +205,8 @@ def test_a_handler_that_asks_to_run_again_is_told_of(runs: int) -> None:
             assert run_due(board, handlers) == [job]
         register(board, "poll")
         assert kinds(job) == ["delayed", "runs_again"]
+        until = f"{board.get(job.uuid).run_at:%Y-%m-%d %H:%M:%S} UTC"
+        assert f"delayed until {until}, since its handler asked to run again then. Run it now" in text(job)
         first, *_, last = [line.at for line in job.history if line.kind is EventKind.ABANDONED] * 2
         said = text(job).splitlines()[1]
         assert f", until {last:%Y-%m-%d %H:%M:%S} UTC, did not fail" in said
@@ -214,6 +216,20 @@ def test_a_handler_that_asks_to_run_again_is_told_of(runs: int) -> None:
         clock_of(board).move(600)
         register(board, "poll")
         assert kinds(job) == ["runs_again", "next"]
+
+
+def test_of_whose_wish_a_delay_is(board: JobBoard) -> None:
+    reasons = {"again": "runs again", "sleeps": "it sleeps for 600 s", "failed": "OSError: disk", "moved": "runs again"}
+    jobs = {name: board.post(name, key="k") for name in reasons} | {"posted": board.post("posted", delay=600)}
+    for name, reason in reasons.items():
+        board.claim(jobs[name], "w")
+        board.abandon(jobs[name], "w", delay=600, reason=reason, counted=name == "failed")
+    board.post("moved", key="k", delay=900, if_exists="replace")
+    said = {name: text(job).partition(" UTC")[2].partition(". Run it now")[0] for name, job in jobs.items()}
+    assert said == {
+        "again": ", since its handler asked to run again then", "sleeps": ", since it sleeps for 600 s",
+        "failed": "", "moved": "", "posted": "",
+    }  # fmt: skip
 
 
 def test_trash_and_restore(board: JobBoard) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from jobboard.backends.reasons import RUNS_AGAIN
+from jobboard.backends.reasons import RUNS_AGAIN, has_not_failed
 from jobboard.board import client_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
     from jobboard.backends.rows import JobRow, Pause
     from jobboard.board import JobBoard
+    from jobboard.events import HistoryEntry
     from jobboard.job import Job
     from jobboard.participants import Entity
 
 #: The jobs before this one are counted up to here.
 MAX_AHEAD = 1000
+
+#: The lines of a history that may have given a job its delay.
+_DELAYING = frozenset({EventKind.POSTED, EventKind.REPLACED, EventKind.ABANDONED})
 
 _CANCEL_ASKED = (
     "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: "
@@ -78,7 +82,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
         reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
     if record.state is JobState.DELAYED and record.run_at is not None:
-        text = f"It is delayed until {utc(record.run_at)}."
+        text = f"It is delayed until {utc(record.run_at)}{_whose_wish(record.history)}."
         reasons.append(Reason("delayed", text, f"Run it now with: jobboard run-now {job.uuid}"))
     reasons += known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
     if wait_of(row) is Wait.LANE and job.lane is not None:
@@ -162,6 +166,14 @@ def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
 
 def _why_failed(job: Job) -> list[Reason]:
     return [*_why_again(job), *_why_last_failed(job)]
+
+
+def _whose_wish(history: Sequence[HistoryEntry]) -> str:
+    """Say of a delay that the handler has asked for it; "" of another one, and if that is unknown."""
+    last = next((line for line in reversed(history) if line.kind in _DELAYING), None)
+    if last is None or last.kind is not EventKind.ABANDONED or not has_not_failed(last.reason):
+        return ""
+    return ", since its handler asked to run again then" if last.reason == RUNS_AGAIN else f", since {last.reason}"
 
 
 def _why_again(job: Job) -> Iterator[Reason]:
