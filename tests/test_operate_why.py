@@ -218,6 +218,23 @@ def test_a_handler_that_asks_to_run_again_is_told_of(runs: int) -> None:
         assert kinds(job) == ["runs_again", "next"]
 
 
+@pytest.mark.parametrize(("after", "is_hasty"), [(0, True), (0.5, True), (2, False)])
+def test_a_handler_that_always_asks_to_run_again_is_told_of_its_haste(after: float, is_hasty: bool) -> None:
+    with memory_board("haste") as board:
+        job, clock = board.post("poll"), clock_of(board)
+        for _ in range(6):
+            board.claim(job, "w")
+            clock.move(0.01)
+            board.abandon(job, "w", delay=after, reason="runs again", counted=False)
+            clock.move(after)
+        register(board, "poll")
+        assert ("RunAgain(after=...)" in text(job)) is is_hasty
+        assert kinds(job) == ["runs_again", "next"]
+        board.claim(job, "w")
+        assert kinds(job)[-1] == "runs_again", "it is claimed most of the time"
+        assert ("RunAgain(after=...)" in text(job)) is is_hasty
+
+
 def test_of_whose_wish_a_delay_is(board: JobBoard) -> None:
     reasons = {"again": "runs again", "sleeps": "it sleeps for 600 s", "failed": "OSError: disk", "moved": "runs again"}
     jobs = {name: board.post(name, key="k") for name in reasons} | {"posted": board.post("posted", delay=600)}

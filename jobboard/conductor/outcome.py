@@ -29,8 +29,11 @@ current_converter: ContextVar[Converter | None] = ContextVar("jobboard_converter
 class RunAgain(Exception):
     """Return or raise it from a handler to run the job again later; the attempt is not counted.
 
-    :param at: the aware datetime from which the job can be claimed again.
-    :param after: the seconds until then, by the store's clock; with neither it is at once.
+    At once means at once: a handler that always asks for that runs as fast as the store goes, and a conductor is busy
+    with it. To wait for something, give a time.
+
+    :param at: the aware datetime from which the job can be claimed again; one that is past is at once.
+    :param after: the seconds until then, by the store's clock; with neither, or 0, it is at once.
     :raises ValueError: both are given, ``at`` has no time zone, or ``after`` is negative.
     :raises TypeError: an argument is of another type.
     """

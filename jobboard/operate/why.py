@@ -20,7 +20,7 @@ from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked,
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, names_of, unsent_of
 from jobboard.states import JobState
-from jobboard.text import duration, last_line_of, utc
+from jobboard.text import duration, last_line_of, short_duration, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 #: The jobs before this one are counted up to here.
 MAX_AHEAD = 1000
+
+#: A handler is in haste that has asked to run again so often, with fewer seconds than this from one time to the next.
+_FEW, _HASTY = 5, 1.0
 
 #: The lines of a history that may have given a job its delay.
 _DELAYING = frozenset({EventKind.POSTED, EventKind.REPLACED, EventKind.ABANDONED})
@@ -121,7 +124,7 @@ def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         reasons.append(Reason("owner_gone", text))
     if record.cancel_asked:
         reasons.append(Reason("cancel_asked", _CANCEL_ASKED.format(uuid=job.uuid)))
-    return reasons
+    return [*reasons, *_why_again(job)]
 
 
 def _unsent(end: UnsentEnd) -> str:
@@ -190,7 +193,10 @@ def _why_again(job: Job) -> Iterator[Reason]:
         if number == 1 and is_whole
         else f"; it has {number} times{' or more' * (not is_whole)} since {utc(asked[0])}"
     )
-    yield Reason("runs_again", f"Its last run, until {last}, did not fail: its handler asked to run again{often}.")
+    text = f"Its last run, until {last}, did not fail: its handler asked to run again{often}."
+    if number >= _FEW and (pace := (asked[-1] - asked[0]).total_seconds() / (number - 1)) < _HASTY:
+        text += f" That is every {short_duration(pace)}, and each run costs a claim: let it return RunAgain(after=...)."
+    yield Reason("runs_again", text)
 
 
 def _why_last_failed(job: Job) -> list[Reason]:
