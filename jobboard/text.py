@@ -41,6 +41,11 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def exact_utc(at: datetime) -> str:
+    """Return it with its milliseconds, for histories: several changes of a fast job are of one second."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"
+
+
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 

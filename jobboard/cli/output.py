@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobboard.operate.views import plain
+from jobboard.text import utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,7 +183,8 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        return _local(value).isoformat(" ", "seconds")
+        # A schedule's may be in the zone of the schedule, and says its offset then.
+        return utc(value) if value.tzinfo is UTC else value.isoformat(" ", "seconds")
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, dict):
@@ -190,16 +192,6 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if abs(value) < 100_000 else f"{value:.3f}".removesuffix(".000")
     return safe(str(value))
-
-
-def exact(moment: datetime) -> str:
-    """Return a moment with its milliseconds, for histories: several changes of a fast job are of one second."""
-    return _local(moment).isoformat(" ", "milliseconds")
-
-
-def _local(moment: datetime) -> datetime:
-    # In UTC if it comes from the store; a schedule's may be in the zone of the schedule.
-    return moment.astimezone() if moment.tzinfo is UTC else moment
 
 
 def count(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.cli.output import count
+from jobboard.cli.output import count, shown
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.schedule_times import Times
 from jobboard.cli.session import Session, command, confirm, if_exists_option, me, pass_session
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def in_zone(moment: datetime, zone: str) -> datetime:
-    """Return the moment on the clocks of a schedule's zone; on the operator's (``TZ``) if it has none of its own."""
-    return moment.astimezone(None if zone == "UTC" else zone_named(zone))
+    """Return the moment on the clocks of a schedule's zone; in UTC if it has none of its own."""
+    return moment.astimezone(UTC if zone == "UTC" else zone_named(zone))
 
 
 def row_in_zone(row: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _warn_of_unhandled(session: Session, board: JobBoard, job: str) -> None:
 def _report(session: Session, schedule: Schedule) -> None:
     next_fire_time = schedule.next_fire_time
     zone = zone_of(schedule.trigger)
-    when = f"next at {in_zone(next_fire_time, zone).isoformat()}" if next_fire_time else schedule.state
+    when = f"next at {shown(in_zone(next_fire_time, zone))}" if next_fire_time else schedule.state
     session.output.report(schedule_view(schedule), f"{schedule.id}: {when}")
 
 

@@ -109,7 +109,7 @@ def next_(session: Session, id: str, count: int) -> None:
         return
     zone = zone_of(schedules.get(id).trigger)
     for time in times:
-        session.output.say(in_zone(time, zone).isoformat())
+        session.output.say(shown(in_zone(time, zone)))
 
 
 @command("export", "jobboard schedule export > schedules.json")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobboard.cli.output import exact, shown
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import NotFound
 from jobboard.graph.folding import folded
@@ -18,7 +17,7 @@ from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standin
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
 from jobboard.operate.why_waiting import why_gone
-from jobboard.text import short_duration
+from jobboard.text import exact_utc, short_duration
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -69,7 +68,7 @@ def _show_graph(session: Session, board: JobBoard, job: Job, form: str, no_fold:
     for line in _FORMATS[form](drawn):
         session.output.say(line)
     if form == "tree":
-        for line in standing_of(graph, shown):
+        for line in standing_of(graph):
             session.output.say(line)
 
 
@@ -78,13 +77,13 @@ def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
     if session.output.json:
         session.output.data(view | flow_view(flow))
         return
-    history = [line | {"at": exact(line["at"])} for line in view.pop("history")]
+    history = [line | {"at": exact_utc(line["at"])} for line in view.pop("history")]
     view["parents"] = None if flow.parents is None else str(flow.parents)
     session.output.record(view)
     if lines := timeline_of(flow):
         print()
         lines = [
-            line | {"at": exact(line["at"]), "later by": line["after"] and short_duration(line["after"])}
+            line | {"at": exact_utc(line["at"]), "later by": line["after"] and short_duration(line["after"])}
             for line in lines
         ]
         session.output.table(("at", "later by", "what", "name"), lines, empty="")

@@ -44,9 +44,9 @@ def details_of(text: str | None) -> dict[str, Any] | None:
 
 
 def moment_of(option: str, text: str) -> datetime:
-    """Read a moment: ISO 8601 with an offset."""
+    """Read a moment: ISO 8601 with an offset, or as the command line writes it."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(f"{text[:-4]}+00:00" if text.endswith(" UTC") else text)
     except ValueError:
         raise click.UsageError(f"{option} is no ISO 8601 time: {text!r}; write 2030-01-31T09:00+01:00") from None
     if moment.tzinfo is None:

@@ -6,6 +6,7 @@ import itertools
 import queue
 import time
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -202,7 +203,7 @@ def _print_event(session: Session, view: dict[str, Any]) -> None:
         session.output.data(view)
         return
     parts = [
-        view["at"].astimezone().timetz().isoformat("milliseconds"),
+        f"{view['at'].astimezone(UTC).time().isoformat('milliseconds')} UTC",
         *(view[part] for part in ("kind", "name", "uuid", "who", "reason")),
     ]
     print("  ".join(shown(part) for part in parts if part is not None), flush=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 
 from jobboard import naming
 from jobboard.backends.reasons import has_not_failed
@@ -45,17 +44,17 @@ def summary_of(graph: Graph) -> str:
     return f"{number}: {states}" if graph.is_whole else f"the nearest {number}, there are more: {states}"
 
 
-def end_of(graph: Graph, time_of: Callable[[datetime], str]) -> str:
+def end_of(graph: Graph) -> str:
     """Return whether a graph is over, or stands still, since when, and how many of its jobs are held."""
     held = len(graph.held)
     waiting = f"{held:,} job{'s wait' if held > 1 else ' waits'} for what is in the trash"
     if not graph.is_over:
-        posted = "" if graph.created_on is None else f"; posted {time_of(graph.created_on)}"
+        posted = "" if graph.created_on is None else f"; posted {utc(graph.created_on)}"
         return f"not over{posted}{f'; {waiting}' if held else ''}"
     since = ""
     if graph.created_on is not None and graph.ended_on is not None:
         took = short_duration((graph.ended_on - graph.created_on).total_seconds())
-        since = f" since {time_of(graph.ended_on)}, {took} after it was posted"
+        since = f" since {utc(graph.ended_on)}, {took} after it was posted"
     return f"stands still{since}: {waiting}" if held else f"over{since}"
 
 
@@ -70,7 +69,7 @@ def text_of(graph: Graph) -> Iterator[str]:
         yield _line_of(drawn, drawn.nodes[uuid])
     yield summary_of(graph)
     if graph.is_whole:
-        yield end_of(graph, utc)
+        yield end_of(graph)
 
 
 def _line_of(graph: Graph, node: Node) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Any
 
 from jobboard.graph.model import Edge, Graph, Node, links_of
@@ -19,11 +18,11 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def standing_of(graph: Graph, time_of: Callable[[datetime], str]) -> Iterator[str]:
+def standing_of(graph: Graph) -> Iterator[str]:
     """Yield how a graph that is not folded stands: its states, whether it is over, and what failed and why."""
     yield summary_of(graph)
     if graph.is_whole:
-        yield end_of(graph, time_of)
+        yield end_of(graph)
     failed = graph.failed
     for node in failed[:MAX_FAILED]:
         yield f"{node.state.lower()}: {label_of(node)}: {in_one_line(node.reason or 'no reason is given')}"
