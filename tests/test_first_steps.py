@@ -52,7 +52,7 @@ def test_the_five_minutes(
     blocks: list[tuple[str, str]], directory: Path, conductor: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install, _, _, look, mend, post = blocks
-    assert install[1].splitlines()[-1] == "pip install 'jobboard[cli]'"
+    assert install[1].splitlines()[-1] == "pip install '/path/to/clone[cli]'"
     monkeypatch.chdir(directory)
     *lines, status = look[1].splitlines()
     subprocess.run(["bash", "-ec", "\n".join(lines)], env=_environment(), check=True, timeout=120)

@@ -29,7 +29,7 @@ _target = options(
 @command(
     "set",
     "jobboard limits set --lane 'tenant:*' --running 2",
-    "jobboard limits set --lane stripe --rate 30/60s --burst 5",
+    "jobboard limits set --lane stripe --rate 24/60s --burst 5",
     "jobboard limits set --lane 'order:*' --running 1 --order strict",
     "jobboard limits set --job-name import --running 100 --note 'the database is slow'",
 )
