@@ -33,3 +33,15 @@ def test_of_many_jobs_some_that_are_gone_meanwhile_are_no_failure(
     assert asked == [f"{verb} 6 jobs named 'a' (--job-name a, --lane t:7)?"]
     left = [job.state.value for job in board.iterjobs(states=list(JobState))]
     assert left == {"cancel": [], "trash": ["TRASHED"] * 3, "restore": ["UNCLAIMED"] * 3, "purge": []}[verb]
+
+
+@pytest.mark.parametrize("option", ["--key", "--key-prefix", "--key-contains", "--owner", "--reason", "--reason-kind"])
+@pytest.mark.parametrize("verb", ["cancel", "trash", "purge"])
+def test_an_empty_filter_selects_nothing(jobboard: Run, board: JobBoard, verb: str, option: str) -> None:
+    """As in ``--key-prefix "$PREFIX"``, of a variable that is not set."""
+    jobs = board.post_many([Posting("a", key=key) for key in ("1", "2", None)])
+    if verb == "purge":
+        for job in jobs:
+            board.trash(job)
+    assert "empty" in jobboard(verb, option, "", "--yes", status=2)
+    assert len(list(board.iterjobs(states=list(JobState)))) == 3

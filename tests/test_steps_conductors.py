@@ -66,6 +66,7 @@ def test_what_is_posted_with_the_end_and_what_cannot_be_stored(board: JobBoard, 
         failed = board.post("store what cannot be stored")
         assert failed.wait(30) is False
     assert "the result of the step 'look up' is 6000" in str(failed.record.last_error)
+    assert failed.record.attempts == 1, "a step that has been taken is not taken again in vain"
     assert names_of(failed) == []
 
 

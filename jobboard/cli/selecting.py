@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.cli.session import Function, Session, confirm, is_given, options
-from jobboard.cli.values import SPAN
+from jobboard.cli.values import FILTER, SPAN
 from jobboard.job import row_of
 from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
 from jobboard.operate.finding import find_job
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _MAX_REFUSALS, _MAX_LISTED = 20, 100
 
 _FILTERS = options(
-    click.option("--job-name", "names", multiple=True, help="Only jobs of this name; may be repeated."),
-    click.option("--key", help="Only jobs with this key."),
-    click.option("--key-prefix", metavar="TEXT", help="Only jobs whose keys begin with this text."),
-    click.option("--key-contains", metavar="TEXT", help="Only jobs whose keys have this text in them; see --scan."),
+    click.option("--job-name", "names", multiple=True, type=FILTER, help="Only jobs of this name; may be repeated."),
+    click.option("--key", type=FILTER, help="Only jobs with this key."),
+    click.option("--key-prefix", metavar="TEXT", type=FILTER, help="Only jobs whose keys begin with this text."),
+    click.option(
+        "--key-contains", metavar="TEXT", type=FILTER, help="Only jobs whose keys have this text in them; see --scan."
+    ),
     click.option(
         "--detail",
         "having",
@@ -44,13 +46,15 @@ _FILTERS = options(
         show_default=True,
         help="For --key-contains, --detail and --newest, look at this many jobs at most, and say so; 0: all.",
     ),
-    click.option("--lane", help="Only jobs of this lane."),
-    click.option("--owner", metavar="TEXT", help="Only jobs whose owner's name begins with this text."),
+    click.option("--lane", type=FILTER, help="Only jobs of this lane."),
+    click.option("--owner", metavar="TEXT", type=FILTER, help="Only jobs whose owner's name begins with this text."),
     click.option("--older-than", type=SPAN, help="Only jobs posted, or trashed, longer ago than this."),
     click.option("--newer-than", type=SPAN, help="Only jobs posted, or trashed, no longer ago than this."),
-    click.option("--reason", metavar="TEXT", help="Only jobs whose reason has this text in it."),
-    click.option("--reason-kind", "kind", metavar="TEXT", help="Only jobs of one group of: trashed --groups."),
-    click.option("--schedule", metavar="ID", help="Only jobs that this schedule posted."),
+    click.option("--reason", metavar="TEXT", type=FILTER, help="Only jobs whose reason has this text in it."),
+    click.option(
+        "--reason-kind", "kind", metavar="TEXT", type=FILTER, help="Only jobs of one group of: trashed --groups."
+    ),
+    click.option("--schedule", metavar="ID", type=FILTER, help="Only jobs that this schedule posted."),
 )
 _FIELDS = (
     "states", "names", "key", "key_prefix", "key_contains", "having", "owner", "older_than", "newer_than", "reason",

@@ -14,8 +14,9 @@ from jobboard.operate.json_values import parse_json
 
 if TYPE_CHECKING:
     _FloatType = click.ParamType[float]
+    _TextType = click.ParamType[str]
 else:  # it is generic since click 8.4, and older versions do as well
-    _FloatType = click.ParamType
+    _FloatType = _TextType = click.ParamType
 
 
 class Span(_FloatType):
@@ -31,6 +32,20 @@ class Span(_FloatType):
 
 
 SPAN = Span()
+
+
+class Filter(_TextType):
+    """What an option selects by. Empty is refused: a shell's unset variable would select everything."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value:
+            self.fail("it is empty; leave it out to select by something else", param, ctx)
+        return str(value)
+
+
+FILTER = Filter()
 
 
 def details_of(text: str | None) -> dict[str, Any] | None:

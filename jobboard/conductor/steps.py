@@ -14,7 +14,7 @@ from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.codec import decode, encode
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Broken, RunAgain, Suspended, Suspension
-from jobboard.errors import ClaimLost, UnreadableRecord
+from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
 from jobboard.job import row_of
 from jobboard.types import Seconds
 from jobboard.validation import MAX_TEXT, check_delay, check_text
@@ -33,6 +33,10 @@ _is_inside: ContextVar[bool] = ContextVar("jobboard_inside_a_step", default=Fals
 
 class StepsChanged(Broken):
     """The handler does not ask for a recorded step any more, or not in that order; the job goes to the trash."""
+
+
+class StepNotStored(InvalidPosting, Broken):
+    """What a step has returned can't be stored. The job goes to the trash: each attempt would repeat its effect."""
 
 
 class StepContext(Protocol):
@@ -147,8 +151,11 @@ class Steps:
     def save(self, name: str, value: Any, seconds: float = 0.0) -> Any:
         """Record a step that is done, and return its result as later runs will read it."""
         what, converter = f"the result of the step {name!r}", self._snapshot.converter
-        encoded = encode(what, value, largest=_NO_LIMIT, converter=converter)
-        self._context.save_step(StepRow(self._number, name, encoded.data), seconds)
+        try:
+            encoded = encode(what, value, largest=_NO_LIMIT, converter=converter)
+            self._context.save_step(StepRow(self._number, name, encoded.data), seconds)
+        except InvalidPosting as error:
+            raise StepNotStored(str(error), path=error.path) from None
         self._number += 1
         return encoded.value
 

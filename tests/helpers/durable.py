@@ -53,7 +53,7 @@ def step_and_complete(job: RunningJob) -> None:
     job.complete("done", post=[Posting("ship")])
 
 
-@handlers.handler("store what cannot be stored", max_attempts=1)
+@handlers.handler("store what cannot be stored")
 def store_what_cannot_be_stored(job: RunningJob) -> None:
     job.step("look up", bytes, 600_000)
 
