@@ -17,6 +17,10 @@ from pathlib import Path
 _NO_SERVER = "import jobboard; b = jobboard.fetch('b', {!r}); print(b.store)"
 _POST = "import jobboard\nwith jobboard.backend('b', {!r}) as b: b.post('a'); assert b.job_count == 1"
 
+_RUN = "from jobboard.cli.app import run as jobboard\n"
+_STOP_SOON = "import os, signal, threading; threading.Timer(2, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+_SERVE = "['--board', 'sqlite:///jobs.db', 'serve', '--port', '0']"
+
 #: What works with an extra and nothing else; "" is without any. No server is started: making a board loads its driver.
 USES = {
     "": _POST.format("sqlite:///jobs.db"),
@@ -24,8 +28,14 @@ USES = {
     "async def post():\n async with aio.backend('b', 'memory://b') as b: await b.post('a')\n"
     "anyio.run(post)",
     "apscheduler": "from jobboard import Cron; print(Cron('0 3 * * *', tz='Europe/Berlin'))",
-    "cli": "from jobboard.cli.app import run; assert run(['doctor']) == 0",
-    "console": "from jobboard.console import app; from jobboard import fetch; app([fetch('b', 'sqlite:///jobs.db')])",
+    "cli": f"{_RUN}assert jobboard(['doctor']) == 0\n"
+    "assert jobboard(['--board', 'sqlite:///jobs.db', 'post', 'a']) == 0\n"
+    # What needs another extra says so, and is no bug.
+    f"assert jobboard({_SERVE}) == 2\n"
+    "assert jobboard(['--board', 'sqlite:///jobs.db', 'metrics']) == 2\n"
+    "assert jobboard(['--board', 'sqlite:///jobs.db', 'schedule', 'add', 's', 'a', '--cron', '@daily']) == 2",
+    "console": f"{_RUN}assert jobboard(['--board', 'sqlite:///jobs.db', 'post', 'a']) == 0\n"
+    f"{_STOP_SOON}assert jobboard({_SERVE}) == 0",
     "django": "import django, jobboard.contrib.django",
     "etcd": _NO_SERVER.format("etcd://localhost:1"),
     "mysql": _NO_SERVER.format("mysql://u@localhost:1/d"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import jobboard
-from jobboard import UnknownBackend, fetch
+from jobboard import UnknownBackend, backend, fetch
 from jobboard.plugins import load_plugin, plugin_names
 
 
@@ -132,6 +132,27 @@ def test_a_missing_extra_is_named(package: str, use: str, extra: str) -> None:
     error = done.stderr.splitlines()[-1]
     assert error.startswith("jobboard.errors.MissingExtra: "), done.stderr
     assert f"pip install 'jobboard[{extra}]'" in error
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "extra"),
+    [
+        ("jinja2", "serve", "console"),
+        ("uvicorn", "serve", "console"),
+        ("prometheus_client", "metrics", "prometheus"),
+        ("cronsim", "schedule add nightly count --cron @daily", "scheduler"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, package: str, command: str, extra: str) -> None:
+    board = f"sqlite:///{tmp_path}/jobs.db"
+    with backend("jobs", board):
+        pass
+    code = f"import sys; sys.modules[{package!r}] = None; from jobboard.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "--board", board, *command.split()]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert f"pip install 'jobboard[{extra}]'" in done.stderr
+    assert "bug" not in done.stderr
 
 
 def test_the_core_needs_no_more_than_it_says() -> None:

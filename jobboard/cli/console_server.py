@@ -10,13 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jobboard.cli.connections import Connections
 from jobboard.conductor import stop_on_signals
 from jobboard.console.guard import STOPPING
+from jobboard.errors import MissingExtra
+
+try:
+    import uvicorn
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ModuleNotFoundError as error:
+    text = f"the console is served with the Python package {error.name!r}: pip install 'jobboard[console]'"
+    raise MissingExtra(text) from None
 
 #: Seconds that open streams have to end when the server stops.
 _GRACE = 2
