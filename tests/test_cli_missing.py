@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from helpers.command_line import Run
 
-from jobboard import BoardUnavailable, JobBoard, NotFound, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, NotFound, fetch
+from jobboard.cli.app import run
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -45,10 +46,14 @@ def test_a_mistyped_name_is_refused(jobboard: Run, tmp_path: Path, command: list
     [["post", "a"], ["pause"], ["schedule", "add", "s", "a", "--every", "1h"]],
     ids=" ".join,
 )
-def test_what_puts_something_there_makes_the_board(jobboard: Run, tmp_path: Path, command: list[str]) -> None:
-    jobboard("--board", f"sqlite:///{tmp_path}/new.db", "--name", "new", *command)
+def test_what_puts_something_there_makes_the_board_and_says_so(
+    jobboard: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    where = ["--board", f"sqlite:///{tmp_path}/new.db", "--name", "new"]
+    assert run([*where, *command]) == 0
+    assert capsys.readouterr().err.endswith("it is created\n")
     assert boards_in(tmp_path / "new.db") == ["new"]
-    jobboard("--board", f"sqlite:///{tmp_path}/new.db", "--name", "new", "ls")
+    jobboard(*where, "ls")
 
 
 @pytest.mark.parametrize("content", [b"", b"no database"])
@@ -74,3 +79,31 @@ def test_an_error_names_some_boards_of_many(uri: str) -> None:
             pass
     with pytest.raises(NotFound, match="'b00', .*'b19' and 3 more"):
         fetch("another", uri, create=False).connect()
+
+
+def test_a_new_board_is_told_with_those_that_there_are(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("shop", "mail"):
+        assert run(["--name", name, "post", "a"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "there is no board 'shop' in this store; there are: 'test'; it is created"
+    assert "'shop', 'test'" in told[1]
+
+
+def test_a_post_that_nobody_will_run_is_told(
+    jobboard: Run, board: JobBoard, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobboard("post", "cuont")
+    for name in ("count", "mail", "resize"):
+        board.register_entity(Entity("conductor", name, {"names": [name]}))
+        jobboard("post", name)
+    for command in (["post", "cuont"], ["--json", "post", "cuont"]):
+        assert run(command) == 0
+        out, err = capsys.readouterr()
+        assert "no conductor that is alive has a handler for 'cuont'" in err
+        assert out
+
+    def unavailable(_: object) -> list[Entity]:
+        raise BoardUnavailable("the store is away")
+
+    monkeypatch.setattr(JobBoard, "entities", unavailable)
+    jobboard("post", "cuont")

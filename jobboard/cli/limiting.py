@@ -48,7 +48,7 @@ def set_(session: Session, /, by: str, note: str | None, rate: str | None, burst
     if burst is not None and rate is None:
         raise click.UsageError("--burst belongs to --rate")
     known = None if rate is None else rate_of(rate, 1 if burst is None else burst)
-    limit = session.board(create=True).limits.set(**given, rate=known, by=by, reason=note)
+    limit = session.board_to_change().limits.set(**given, rate=known, by=by, reason=note)
     session.output.report(limit_view(limit), str(limit))
 
 
@@ -87,7 +87,7 @@ def apply(
     stay as they are. Again it changes nothing.
     """
     wanted = _wanted(session, file, removing)
-    board = session.board_to_preview() if dry_run else session.board(create=True)
+    board = session.board_to_preview() if dry_run else session.board_to_change()
     changes = changes_to(wanted, board.limits, removing=removing)
     again = shlex.join(
         ["jobboard", "limits", "apply", *([file] if file else []), *(["--remove"] if removing else []), "--yes"]

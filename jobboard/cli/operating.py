@@ -204,7 +204,7 @@ def pause(session: Session, name: str | None, lane: str | None, by: str, note: s
 
     Of what is paused already the first pause stays, with who paused it and why.
     """
-    board = session.board(create=True)
+    board = session.board_to_change()
     board.pause(name, lane=lane, by=by, reason=note)
     _tell_paused(session, board)
     if name is not None and next(board.iterjobs(names=[name]), None) is None:

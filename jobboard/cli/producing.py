@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,9 +21,6 @@ from jobboard.operate.finding import find_job
 from jobboard.operate.importing import exported_jobs, import_jobs
 from jobboard.operate.views import view_of
 from jobboard.states import LIVE, JobState
-
-if TYPE_CHECKING:
-    pass
 
 
 @command(
@@ -65,16 +62,20 @@ def post(
     after: Sequence[str],
     **options: Any,
 ) -> None:
-    """Post a job, and print its uuid: the tracking id."""
+    """Post a job, and print its uuid: the tracking id.
+
+    Standard error says so if conductors are alive and none of them has a handler for NAME.
+    """
     options["details"] = details_of(details)
     options["run_at"] = None if run_at is None else moment_of("--run-at", run_at)
     options["start_by"] = None if start_by is None else moment_of("--start-by", start_by)
-    board = session.board(create=True)
+    board = session.board_to_change()
     options["after"] = [find_job(board, job) for job in after] or None
     job = board.post(**options)
     session.output.report(view_of(job), job.uuid)
     if job.record.cancel_asked:
         session.output.warn(f"job {job.uuid} runs already and was asked to stop: its work may not be done")
+    session.warn_of_unhandled(board, job.name)
 
 
 @command(
@@ -153,7 +154,7 @@ def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool
     """
     text = read_text("-" if file == "-" else f"@{file}")
     found = exported_jobs(text, {JobState(state.upper()) for state in states} or LIVE)
-    board = session.board_to_preview() if dry_run else session.board(create=True)
+    board = session.board_to_preview() if dry_run else session.board_to_change()
     with session.output.progress("importing", len(found.postings)) as step:
         outcome = import_jobs(board, found.postings, step, dry_run=dry_run)
     refused = found.refused + outcome.refused

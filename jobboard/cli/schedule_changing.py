@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,12 +15,8 @@ from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import zone_of
 from jobboard.operate.schedules import paused_by, schedule_view
 from jobboard.operate.views import view_of
-from jobboard.participants import unhandled
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers.zones import zone_named
-
-if TYPE_CHECKING:
-    from jobboard.board import JobBoard
 
 
 def in_zone(moment: datetime, zone: str) -> datetime:
@@ -55,9 +51,9 @@ def add(
     fields = fields_of(options)
     first = None if next_run_time is None else moment_of("--next-run-time", next_run_time)
     schedule = Schedule(id=id, trigger=trigger, job=job, paused=paused, **fields)
-    board = session.board(create=True)
+    board = session.board_to_change()
     _report(session, board.schedules.add(schedule, if_exists, next_run_time=first))
-    _warn_of_unhandled(session, board, job)
+    session.warn_of_unhandled(board, job)
 
 
 @command(
@@ -85,7 +81,7 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
         fields["trigger"] = times.instead_of(board.schedules.get(id).trigger)
     schedule = board.schedules.modify(id, **fields)
     _report(session, schedule)
-    _warn_of_unhandled(session, board, schedule.job)
+    session.warn_of_unhandled(board, schedule.job)
 
 
 _all = click.option("--all", "every", is_flag=True, help="All schedulers of the board, wherever they run.")
@@ -169,11 +165,6 @@ def backfill(session: Session, id: str, start: str, end: str) -> None:
     """Post now the jobs of all fire times of a span of time; the schedule itself goes on meanwhile."""
     jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
     session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
-
-
-def _warn_of_unhandled(session: Session, board: JobBoard, job: str) -> None:
-    if unhandled(board.entities(), [job]):
-        session.output.warn(f"no conductor that is alive has a handler for {job!r}")
 
 
 def _report(session: Session, schedule: Schedule) -> None:

@@ -80,7 +80,7 @@ def _import_file(
     if dry_run:
         _show(session, schedules, "importable")
         return
-    board = session.board(create=True)
+    board = session.board_to_change()
     with session.output.progress("importing", len(schedules)) as step:
         for number, schedule in enumerate(schedules):
             try:
@@ -116,7 +116,7 @@ def _import_jobs(
     mode: Any = if_exists if is_given("if_exists") else "keep"
     rows = []
     with open_store(uri, jobs_in) as store:
-        schedules = None if dry_run else session.board(create=True).schedules
+        schedules = None if dry_run else session.board_to_change().schedules
         with session.output.progress("importing", store.count) as step:
             for found in found_jobs(store.jobs, known, now):
                 rows.append(preview(found, now) if schedules is None else import_job(schedules, found, mode))

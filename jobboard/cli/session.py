@@ -14,7 +14,8 @@ from click.core import ParameterSource
 
 from jobboard.cli.output import Output
 from jobboard.cli.values import uri_of
-from jobboard.errors import NotFound
+from jobboard.errors import JobBoardError, NotFound
+from jobboard.participants import unhandled
 from jobboard.states import JobPriority
 
 if TYPE_CHECKING:
@@ -99,6 +100,20 @@ class Session:
         board = self.closed_board(**options, **({} if create else {"create": False}))
         return click.get_current_context().with_resource(board)
 
+    def board_to_change(self) -> JobBoard:
+        """Open the board for a command that puts something on it; one that does not exist is created.
+
+        That is told on standard error, with the boards that there are: its name is perhaps mistyped.
+        """
+        board = self.closed_board(create=False)
+        context = click.get_current_context()
+        try:
+            return context.with_resource(board)
+        except NotFound as error:
+            created = context.with_resource(self.closed_board())
+            self.output.warn(f"{error}; it is created")
+            return created
+
     def board_to_preview(self) -> JobBoard:
         """Open the board for a ``--dry-run`` of a command that creates it.
 
@@ -113,6 +128,16 @@ class Session:
 
             self.output.warn(f"{error}; it would be created")
             return context.with_resource(fetch(self.name, "memory"))
+
+    def warn_of_unhandled(self, board: JobBoard, job: str) -> None:
+        """Say on standard error if conductors are alive and none has a handler for jobs of this name; one request."""
+        try:
+            lacking = unhandled(board.entities(), [job])
+        except JobBoardError:
+            # What the command has put on the board is there; a script that sees a failure would do it again.
+            return
+        if lacking:
+            self.output.warn(f"no conductor that is alive has a handler for {job!r}")
 
     def closed_board(self, **options: Any) -> JobBoard:
         """Return the board of ``--board`` and ``--name``, not connected."""
