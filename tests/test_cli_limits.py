@@ -176,6 +176,8 @@ def test_jobs_are_posted_listed_and_exported_with_their_lane(jobboard: Run, boar
     assert as_json(jobboard("show", uuids[0], "--json"))["lane"] == "tenant:1"
     (tmp_path / "jobs.jsonl").write_text(jobboard("export", "--details"))
     other = f"sqlite:///{tmp_path}/other.db"
+    with backend("test", other):
+        pass
     jobboard("--board", other, "import", str(tmp_path / "jobs.jsonl"))
     with backend("test", other) as copied:
         assert [copied.get(uuid).lane for uuid in uuids] == ["tenant:1", "tenant:2", "tenant:1"]

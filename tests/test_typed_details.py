@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from helpers import typed
 from helpers.conducting import conducting
 from helpers.typed import Address, Line, Order, Person, Size
 
+import jobboard
 from jobboard import Handlers, InvalidDetails, JobBoard, JobFailed, fetch
 from jobboard.conductor.calling import is_async
 from jobboard.conductor.typed_details import fit_details
@@ -180,6 +181,27 @@ def injecting(job: Any) -> None:
 def like_a_class_in_c(job: Any) -> None: ...
 
 
+def a_number(x: int) -> None: ...
+def a_text_or_none(text: str | None = None) -> None: ...
+def a_dict(details: dict[str, Any]) -> None: ...
+def a_number_and_the_details(x: int, to: Address) -> None: ...
+def a_member(size: Size) -> None: ...
+
+
+class Named(Protocol):
+    name: str
+
+
+def whatever_has_a_name(job: Named) -> None: ...
+def anything_at_all(job: object) -> None: ...
+def a_job_or_details(job: jobboard.RunningJob | dict[str, Any]) -> None: ...
+
+
+@functools.wraps(a_number)
+def giving_a_number(job: Any) -> None:
+    return a_number(job.details["x"])
+
+
 def hidden(job: Any, hidden: RunningJob) -> None: ...
 
 
@@ -191,6 +213,8 @@ class TestRegistering:
             (keyword, "missing a required argument: 'size'"), (address_and_more, "missing a required argument"),
             (unresolved, "name 'Unknown' is not defined"), (lambda: None, "too many positional arguments"),
             (hidden, "known at run time"), (functools.partial(two, 1, 2), "too many positional arguments"),
+            (a_number, "it asks for int"), (a_text_or_none, r"it asks for str \| None"), (a_dict, "it asks for dict"),
+            (a_number_and_the_details, "it asks for int"), (a_member, "it asks for Size"),
         ],
     )  # fmt: skip
     def test_what_cannot_be_called_with_one_job_is_refused(self, function: Callable[..., Any], why: str) -> None:
@@ -211,6 +235,10 @@ class TestRegistering:
             print,
             dict,
             like_a_class_in_c,
+            whatever_has_a_name,
+            anything_at_all,
+            a_job_or_details,
+            giving_a_number,
             functools.partial(two, size=1),
         ],
     )

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.running_job import RunningJob
-from jobboard.conductor.typed_details import check_record, fit_details, is_record
+from jobboard.conductor.typed_details import check_record, fit_details, is_record, is_value
 
 _ADVICE = (
     "It gets the job, and the details as well if its second parameter, or its only one, is annotated with a dataclass, "
@@ -25,11 +25,11 @@ class TypedCall:
     def __init__(self, function: Callable[..., Any], kind: type, takes_job: bool) -> None:
         self._function = function
         self.kind = kind
-        self._takes_job = takes_job
+        self.takes_job = takes_job
 
     def __call__(self, job: Any) -> Any:
         details = fit_details(self.kind, job.details)
-        return self._function(job, details) if self._takes_job else self._function(details)
+        return self._function(job, details) if self.takes_job else self._function(details)
 
 
 class PlainCall:
@@ -89,11 +89,30 @@ def call_of(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
             actual.bind(None)
         except TypeError as error:
             raise TypeError(f"{title_of(name, function)} can't be called with one job: {error}. {_ADVICE}") from None
+    if call is None or call.takes_job:
+        _check_first(name, function)
     return _call_to_the_end(function, call or function)
 
 
 def _call_to_the_end(function: Callable[..., Any], call: Callable[[Any], Any]) -> PlainCall | AsyncCall:
     return AsyncCall(call) if is_async(function) else PlainCall(call)
+
+
+def _check_first(name: str, function: Callable[..., Any]) -> None:
+    """Refuse a function whose first parameter is annotated with what no job is."""
+    if _is_wrapped(function):
+        return
+    first = next(iter(annotations_of(function)), None)
+    if is_value(first):
+        asked = first.__qualname__ if inspect.isclass(first) else first
+        raise TypeError(f"{title_of(name, function)} can't be called with a job: it asks for {asked}. {_ADVICE}")
+
+
+def _is_wrapped(function: Callable[..., Any]) -> bool:
+    """Whether it is a decorator's wrapper: it gets the job, and may give what it wraps anything."""
+    while isinstance(function, partial):
+        function = function.func
+    return hasattr(function, "__wrapped__")
 
 
 def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> inspect.Signature:

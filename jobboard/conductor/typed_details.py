@@ -35,6 +35,15 @@ def is_record(kind: object) -> bool:
     return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or is_typed_dict(kind) or is_model(kind))
 
 
+def is_value(kind: object) -> bool:
+    """Whether an annotation stands for what details consist of, such as ``int`` or ``list[str]``, never for a job."""
+    kind = bare(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return all(arm is type(None) or is_value(arm) for arm in get_args(kind))
+    kind = get_origin(kind) or kind
+    return isinstance(kind, type) and (kind in _VALUES or issubclass(kind, Enum))
+
+
 def check_record(kind: type) -> None:
     """Raise an error if the annotations of a class, or of those in it, can't be resolved."""
     for _ in _types_in(kind):
@@ -103,6 +112,9 @@ SEQUENCES: dict[type, type] = {
     abc.Iterable: list, abc.Set: frozenset, abc.MutableSet: set,
 }  # fmt: skip
 MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+
+#: What details consist of.
+_VALUES = {bool, int, float, complex, str, bytes, bytearray, tuple, *SEQUENCES, *MAPPINGS, *FORMS}
 
 #: How many fields of a model are named.
 _MAX_FAULTS = 5
