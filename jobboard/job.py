@@ -428,7 +428,9 @@ def result_of(job: Job, end: JobEnd) -> Any:
         case EventKind.CANCELLED:
             raise JobCancelled(f"job {job.uuid} was cancelled")
         case None if end.is_stored:
-            raise TimeoutError(f"job {job.uuid} has not ended in time; it is {end.row.state}")
+            raise TimeoutError(
+                f"job {job.uuid} has not ended in time; it is {end.row.state}; see: jobboard why {job.uuid}"
+            )
     raise NotFound(f"job {job.uuid} is gone, and its result with it: its retention is over, or it was cancelled")
 
 

@@ -283,6 +283,13 @@ def test_a_strict_lane_whose_first_job_fails_again_and_again(board: JobBoard) ->
     assert found(board) == []
 
 
+def test_a_board_of_schedules_without_a_scheduler_names_the_command(board: JobBoard) -> None:
+    for id in "abc":
+        board.schedules.add(Schedule(id, Every(hours=1), "a"))
+    [finding] = status(board)["findings"]
+    assert (finding["kind"], finding["cure"]) == ("no_scheduler", "Start one with: jobboard scheduler")
+
+
 def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
     conductor(board, "a")
     board.limits.set(lane="tenant:*", running=1)

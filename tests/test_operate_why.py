@@ -83,6 +83,9 @@ def test_no_conductor_of_that_name(board: JobBoard) -> None:
     job = board.post("a")
     assert kinds(job) == ["no_conductor"]
     assert "'a'" in text(job)
+    [reason] = why(board, board.get(job.uuid))
+    assert "jobboard entities" in reason.cure
+    assert "jobboard conductor " in reason.cure
     board.register_entity(Entity("conductor", "dead", {"names": ["a"]}, ttl=0.001))
     eventually(lambda: not any(entity.alive for entity in board.entities() if entity.name == "dead"))
     assert kinds(job) == ["no_conductor"]

@@ -56,6 +56,15 @@ def test_a_child_names_the_parents_that_it_waits_for(board: JobBoard) -> None:
     assert list(reasons(jobs["child"])) == ["next"]
 
 
+def test_a_parent_says_what_keeps_it_from_its_conductor(board: JobBoard) -> None:
+    jobs = post_graph(board, {"a": [], "b": [], "fetch": [], "child": ["a", "b", "fetch"]})
+    board.pause("b")
+    found = reasons(jobs["child"])["parents"]
+    assert f"job {jobs['a'].uuid} (a) is unclaimed," in found
+    assert f"job {jobs['b'].uuid} (b) is unclaimed and its name is paused" in found
+    assert f"job {jobs['fetch'].uuid} (fetch) is unclaimed and no conductor runs its name" in found
+
+
 def test_of_many_parents_some_are_named_and_the_rest_is_counted(board: JobBoard) -> None:
     jobs = post_graph(board, {**{f"p{number}": [] for number in range(250)}, "child": [f"p{n}" for n in range(250)]})
     parents = list(jobs.values())[:-1]

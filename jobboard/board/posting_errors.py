@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobboard.backends.posting_plan import REPLACEABLE
 from jobboard.backends.rows import NewJob, Posted, PostOutcome, Refused
 from jobboard.errors import AlreadyPosted, BoardUnavailable, InvalidPosting, JobBoardError, NotFound
 
@@ -21,7 +22,12 @@ def error_of_posting(new: NewJob, answer: Posted) -> AlreadyPosted | InvalidPost
             path="lane",
         )
     state = f"{row.state}; it was asked to stop" if row.cancel_asked else str(row.state)
-    return AlreadyPosted(f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({state})", uuid=row.uuid)
+    modes = '"keep" or "replace"' if row.state in REPLACEABLE else '"keep"'
+    return AlreadyPosted(
+        f"a live job {new.name!r} has the key {new.key!r}: {row.uuid} ({state}); "
+        f"if_exists (--if-exists) can be {modes}",
+        uuid=row.uuid,
+    )
 
 
 def error_of_refusal(posts: Sequence[NewJob], refused: Refused) -> JobBoardError:

@@ -305,7 +305,8 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
     is_watched = any(entity.kind == "scheduler" and entity.alive for entity in overview.entities)
     if schedules.active and not is_watched:
         text = f"No scheduler is alive; active schedules: {schedules.active}."
-        yield Finding(Verdict.ATTENTION, "no_scheduler", None, text)
+        cure = "Start one with: jobboard scheduler"
+        yield Finding(Verdict.ATTENTION, "no_scheduler", None, text, cure)
     if schedules.all_paused:
         cure = "See: jobboard schedule resume --all"
         yield Finding(Verdict.ATTENTION, "schedulers_paused", None, "All schedulers are paused.", cure)

@@ -87,9 +87,10 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     if record.state is JobState.DELAYED and record.run_at is not None:
         text = f"It is delayed until {utc(record.run_at)}{_whose_wish(record.history)}."
         reasons.append(Reason("delayed", text, f"Run it now with: jobboard run-now {job.uuid}"))
-    reasons += known.look(lambda: list(why_waiting(board, row)), "how the jobs that it waits for stand") or []
+    claimers = Claimers(entities, {pause.name for pause in pauses})
+    reasons += known.look(lambda: list(why_waiting(board, row, claimers)), "how the jobs that it waits for stand") or []
     if wait_of(row) is Wait.LANE and job.lane is not None:
-        reasons += _why_in_lane(board, row, job.lane, Claimers(entities, {pause.name for pause in pauses}), known)
+        reasons += _why_in_lane(board, row, job.lane, claimers, known)
     now = client_of(board).call(client_of(board).backend.now)
     if able or are_known:
         reasons += why_unclaimed(entities, job, now)

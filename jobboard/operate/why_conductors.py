@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: How many conductors are named, and how many of the names that each of them runs.
 MAX_CONDUCTORS, MAX_NAMES = 5, 3
 
+_START_ONE = "Which there are says: jobboard entities; start one with: jobboard conductor MODULE:HANDLERS"
+
 
 def able_of(entities: Sequence[Entity], name: str) -> list[Entity]:
     """Return the conductors that count as alive, have a handler for this name, and were not told to be quiet."""
@@ -87,8 +89,9 @@ def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
     if handling:
         last = min(handling, key=lambda entity: silence_of(entity, now))
         seen = f"{last.name}, which had one, was last heard of {duration(silence_of(last, now))} ago"
-        text = f"{text} {seen}, and did not stop in good order. Start one; see: jobboard entities"
-    return Reason("no_conductor", text)
+        text = f"{text} {seen}, and did not stop in good order."
+        return Reason("no_conductor", text, "Start one; see: jobboard entities")
+    return Reason("no_conductor", text, _START_ONE)
 
 
 def _is_silent(entity: Entity, now: float) -> bool:

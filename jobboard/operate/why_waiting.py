@@ -18,6 +18,7 @@ from jobboard.operate.flow import fan_in_of
 from jobboard.operate.reason import Reason
 from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.why_ancestors import failed_ancestors
+from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
 from jobboard.text import duration, in_one_line, utc
 from jobboard.validation import moment
@@ -31,7 +32,7 @@ MAX_NAMED = 3
 _MAX_EDGES, _PAGE = 10_000, 100
 
 
-def why_waiting(board: JobBoard, row: JobRow) -> Iterator[Reason]:
+def why_waiting(board: JobBoard, row: JobRow, claimers: Claimers) -> Iterator[Reason]:
     """Yield why a job waits for others, or for a signal; nothing if it does not.
 
     Kinds: ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``. Three requests, and one for each 100
@@ -41,7 +42,7 @@ def why_waiting(board: JobBoard, row: JobRow) -> Iterator[Reason]:
     if row.ties is None:
         return
     if row.ties.has_parents and row.state in (JobState.BLOCKED, JobState.DELAYED):
-        yield from _why_parents(board, row)
+        yield from _why_parents(board, row, claimers)
     elif wait_of(row) is Wait.SIGNAL and row.ties.signal is not None:
         yield Reason("signal", _signal(board, row, row.ties.signal))
 
@@ -52,7 +53,7 @@ def why_in_time(ties: Ties | None, token: int) -> Iterator[Reason]:
         yield Reason("start_by", f"If it has not begun by {_when(ties.start_by)}, it goes to the trash.")
 
 
-def _why_parents(board: JobBoard, row: JobRow) -> Iterator[Reason]:
+def _why_parents(board: JobBoard, row: JobRow, claimers: Claimers) -> Iterator[Reason]:
     client = client_of(board)
     counts = client.call(client.backend.edges.counts, [row.uuid])[0]
     fan_in = fan_in_of(counts)
@@ -66,7 +67,7 @@ def _why_parents(board: JobBoard, row: JobRow) -> Iterator[Reason]:
         yield Reason("parent_failed", f"{counts.failed - len(failed):,} more of its parents are in the trash.")
     if counts.open:
         yield from _why_ancestors(board, row)
-        texts = [_open(edge, rows[edge.parent]) for edge in named if edge.outcome is Outcome.OPEN]
+        texts = [_open(edge, rows[edge.parent], claimers) for edge in named if edge.outcome is Outcome.OPEN]
         texts += [f"and {counts.open - len(texts):,} more"] if counts.open > len(texts) > 0 else []
         which = f": {', '.join(texts)}" if texts else ""
         yield Reason("parents", f"It waits for {counts.open:,} of its parents (done: {fan_in}){which}.")
@@ -153,7 +154,7 @@ def _failed(board: JobBoard, row: JobRow | None, which: str) -> Reason:
     return Reason("parent_failed", f"{text} {taken}".rstrip(), cure, row.uuid)
 
 
-def _open(edge: EdgeRow, row: JobRow | None) -> str:
+def _open(edge: EdgeRow, row: JobRow | None, claimers: Claimers) -> str:
     which = f"job {_parent(edge, row)}"
     if row is None:
         return f"{which} has ended"
@@ -162,7 +163,10 @@ def _open(edge: EdgeRow, row: JobRow | None) -> str:
     if row.state is JobState.DELAYED and row.run_at is not None:
         return f"{which} is delayed until {_when(row.run_at)}"
     waits = waits_for(row)
-    return f"{which} waits for its {waits}" if waits else f"{which} is {row.state.value.lower()}"
+    if waits:
+        return f"{which} waits for its {waits}"
+    obstacle = claimers.obstacle(row.name) if row.state is JobState.UNCLAIMED else ""
+    return f"{which} is {row.state.value.lower()}{obstacle}"
 
 
 def _signal(board: JobBoard, row: JobRow, signal: str) -> str:

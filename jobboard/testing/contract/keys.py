@@ -52,12 +52,13 @@ class KeyCases(Case):
         with pytest.raises(AlreadyPosted) as caught:
             other.post("resize", key="cat.png", details={"n": 2})
         assert caught.value.uuid == job.uuid
+        assert '"keep" or "replace"' in str(caught.value)
         assert snapshot(board, job) == before
         assert board.job_count == 1
 
     def test_a_key_taken_by_a_claimed_job_is_refused(self, board: JobBoard) -> None:
         board.claim(board.post("resize", key="cat.png"), "alice")
-        with pytest.raises(AlreadyPosted):
+        with pytest.raises(AlreadyPosted, match='can be "keep"$'):
             board.post("resize", key="cat.png")
 
     def test_a_key_taken_by_a_delayed_job_is_refused(self, board: JobBoard) -> None:

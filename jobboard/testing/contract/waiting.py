@@ -249,7 +249,7 @@ class WaitingCases(Case):
 
     def test_the_result_of_a_job_is_returned_when_it_has_ended(self, board: JobBoard, other: JobBoard) -> None:
         job = board.post("resize")
-        with pytest.raises(TimeoutError, match="UNCLAIMED"):
+        with pytest.raises(TimeoutError, match=f"UNCLAIMED; see: jobboard why {job.uuid}"):
             job.get_result(0)
         with ThreadPoolExecutor(1) as threads:
             result = threads.submit(job.get_result, 60)
