@@ -7,6 +7,7 @@ from helpers.command_line import Run, as_json
 
 from jobboard import JobBoard, JobState, Posting
 from jobboard.cli import selecting
+from jobboard.cli.app import run
 from jobboard.operate.bulk import ACTIONS
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -45,3 +46,29 @@ def test_an_empty_filter_selects_nothing(jobboard: Run, board: JobBoard, verb: s
             board.trash(job)
     assert "empty" in jobboard(verb, option, "", "--yes", status=2)
     assert len(list(board.iterjobs(states=list(JobState)))) == 3
+
+
+@pytest.mark.parametrize("verb", ["restore", "purge", "run-now"])
+def test_one_job_that_is_named_and_not_what_the_verb_is_for_is_refused(
+    board: JobBoard, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    job = board.post("count", key="a")
+    board.consume(job, "ada", token=board.claim(job, "ada"))
+    assert run([verb, job.uuid, "--json", *["--yes"] * (verb == "purge")]) == 1
+    out, err = capsys.readouterr()
+    [line] = as_json(out).pop("refused")
+    assert (line in err, "gone" in as_json(out)) == (True, False)
+    assert run([verb, job.uuid, *["--yes"] * (verb == "purge")]) == 1
+    assert "by then" not in capsys.readouterr().out
+
+
+def test_one_of_many_that_is_gone_is_told_as_one(
+    jobboard: Run, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = board.post_many([Posting("a") for _ in range(3)])
+    for job in jobs:
+        board.trash(job)
+    monkeypatch.setattr(selecting, "confirm", lambda _: board.purge(jobs[0]))
+    assert jobboard("restore", "--job-name", "a") == (
+        "2 of 3 jobs named 'a' restored; 1 was not in the trash any more by then\n"
+    )

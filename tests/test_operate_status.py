@@ -246,6 +246,7 @@ def test_the_trash_by_reason(board: JobBoard) -> None:
     for reason in reasons:
         board.trash(board.post("a"), by="me", reason=reason)
     assert found(board) == [("ATTENTION", "trash", "a")]
+    assert all(isinstance(group[moment], datetime) for group in status(board)["trash"] for moment in ("first", "last"))
     assert [(group["kind"], group["jobs"]) for group in status(board)["trash"]] == [
         ("KeyError: 'x'", 2), ("timed out after # s", 2), ("KeyError: 'y'", 1), ("no reason", 1),
     ]  # fmt: skip

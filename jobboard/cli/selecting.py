@@ -197,14 +197,16 @@ def change_selected(
         confirm(f"{action.verb} {of_what(targets)}{_filters_given()}?")
     with output.progress(action.verb, len(targets)) as step:
         outcome = action.act(board, targets, step, by=by, reason=note)
+    if job is not None:
+        # Whoever names one job wants to know that it was not there.
+        outcome.refused, outcome.gone = outcome.unchanged, []
     data = {action.done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
     if outcome.asked:
         data["asked"] = outcome.asked
     if outcome.gone:
         data["gone"] = len(outcome.gone)
     output.report(data, summary_of(targets, action, outcome))
-    # Whoever names one job wants to know that it was not there.
-    tell_refused(session, outcome.refused if job is None else outcome.unchanged)
+    tell_refused(session, outcome.refused)
 
 
 def show_targets(session: Session, action: Action, targets: Sequence[tuple[Target, JobState]], more: str = "") -> None:

@@ -89,7 +89,8 @@ def summary_of(targets: Sequence[Target], action: Action, outcome: Outcome) -> s
     what = of_what(targets)
     text = f"{outcome.done} of {what} {action.done}" if outcome.unchanged else f"{what} {action.done}"
     if outcome.gone:
-        text += f"; {len(outcome.gone)} {action.gone}"
+        gone = action.gone if len(outcome.gone) > 1 else action.gone.replace("were", "was", 1)
+        text += f"; {len(outcome.gone)} {gone}"
     asked = f"; {outcome.asked} of them are claimed, and their owners have been asked to end" if outcome.asked else ""
     return text + asked
 

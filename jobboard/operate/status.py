@@ -82,7 +82,7 @@ def _seen(look: Overview) -> dict[str, Any]:
         | {"started": _started(conductors)},
         "schedulers": _alive(schedulers),
         "schedules": asdict(look.schedules),
-        "trash": [asdict(group) for group in look.trash],
+        "trash": [asdict(group) | {"first": moment(group.first), "last": moment(group.last)} for group in look.trash],
         "trash_read": sum(group.jobs for group in look.trash),
         "paused": paused_view(look.pauses, look.limits),
     }
