@@ -107,7 +107,10 @@ class TestWhatAPSchedulerStored:
         # An interval within "or" begins anew there at each fire time of the other parts; and "and" takes it minutes.
         for id in (*REFUSED, "paused", "or interval", "and"):
             scheduler.remove_job(id)
-        jobboard("schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report")
+        told = jobboard("schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report").splitlines()
+        shown = {line.split("\t")[0]: line.split("\t")[4] for line in told}
+        listed = [line.split("\t") for line in jobboard("schedule", "ls").splitlines()[1:]]
+        assert {id: next_fire_time for id, _, next_fire_time, *_ in listed}.items() <= shown.items()
         for job in scheduler.get_jobs():
             if getattr(job.trigger, "jitter", None):
                 job.trigger.jitter = None

@@ -13,8 +13,10 @@ import pytest
 from helpers.command_line import Run, as_json, process
 
 from jobboard import EventKind, JobBoard, JobEvent, Posting
-from jobboard.cli.app import REFUSED, UNAVAILABLE, USAGE, run
+from jobboard.cli.app import BUG, INTERRUPTED, OK, REFUSED, UNAVAILABLE, USAGE, run
+from jobboard.cli.conducting import EXIT_STUCK
 from jobboard.cli.session import me
+from jobboard.cli.waiting import TIMED_OUT
 from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
@@ -383,8 +385,8 @@ class TestOperating:
 class TestMigrate:
     def test_tables_are_made_once(self, jobboard: Run, tmp_path: Path) -> None:
         new = ["migrate", "--board", f"sqlite:///{tmp_path}/new.db"]
-        assert jobboard(*new) == "the schema is 7; there was none\n"
-        assert jobboard(*new) == "the schema is 7, as it was\n"
+        assert jobboard(*new) == "the layout is 7; there was none\n"
+        assert jobboard(*new) == "the layout is 7, as it was\n"
         assert as_json(jobboard(*new, "--json")) == {"store": "sqlite", "found": "7", "now": "7", "mended": []}
 
     def test_what_is_newer_is_refused(self, jobboard: Run, tmp_path: Path) -> None:
@@ -399,7 +401,9 @@ class TestProcess:
     def test_every_command_has_help_with_examples(self, jobboard: Run) -> None:
         from jobboard.cli.app import cli
 
-        assert "JOBBOARD_URI" in jobboard("--help")
+        told = jobboard("--help")
+        assert "JOBBOARD_URI" in told
+        assert all(f" {status} " in told for status in (OK, 1, USAGE, 3, BUG, INTERRUPTED, EXIT_STUCK, TIMED_OUT))
         for name, command in cli.commands.items():
             parts = getattr(command, "commands", {})
             for words in [[name], *([name, part] for part in parts)]:

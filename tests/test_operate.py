@@ -105,6 +105,8 @@ class TestFinding:
             ("aaaa3", "no job's"),
             ("aaa", "first or last 4"),
             ("zzzz", "first or last 4"),
+            ("count", "jobboard ls --job-name count"),
+            ("send mail", "jobboard ls --job-name 'send mail'"),
         ):
             with pytest.raises(NotFound, match=said):
                 find_job(board, text)

@@ -219,7 +219,7 @@ def test_the_command_makes_the_tables_for_boards_that_may_not(place: Place, caps
         fetch("jobs", least).connect()
     assert place.tables() == []
     assert run(["migrate", "--board", place.uri]) == 0
-    assert capsys.readouterr().out == f"the schema is {VERSION}; there was none\n"
+    assert capsys.readouterr().out == f"the layout is {VERSION}; there was none\n"
     assert run(["migrate", "--board", place.uri, "--json"]) == 0
     store = "postgresql" if place.site.is_postgresql else "mysql"
     assert json.loads(capsys.readouterr().out) == {

@@ -9,7 +9,7 @@ from jobboard.apscheduler.pickles import MAX_BYTES
 from jobboard.apscheduler.reading import Found, read_job
 from jobboard.apscheduler.stores import Stored
 from jobboard.errors import AlreadyScheduled, UnreadableSchedule
-from jobboard.operate.explaining import explain
+from jobboard.operate.explaining import explain, zone_of
 from jobboard.schedules.collection import Schedules
 from jobboard.schedules.planning import first_fire_time
 from jobboard.validation import moment
@@ -68,6 +68,7 @@ def _view(found: Found, outcome: str, reason: str | None) -> dict[str, Any]:
         "function": found.function,
         "job": schedule and schedule.job,
         "when": schedule and explain(schedule.trigger),
+        "zone": schedule and zone_of(schedule.trigger),
         "next_fire_time": None,
         "paused": None if schedule is None else schedule.paused,
         "reason": reason,

@@ -34,7 +34,8 @@ Completion in a shell (bash; zsh and fish likewise):
 \b
 Exit status:
   0 done, 1 refused or failed, 2 wrong usage, 3 the store can't be used,
-  70 a bug in jobboard, 130 interrupted
+  70 a bug in jobboard, 75 slots were stuck (conductor --on-stuck exit),
+  124 the time is over (wait --timeout), 130 interrupted
 """
 
 

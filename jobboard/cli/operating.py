@@ -290,7 +290,7 @@ def migrate(session: Session, dry_run: bool) -> None:
         statements = session.closed_board().statements_of_migration()
         session.output.report({"statements": statements}, "\n".join(f"{statement};" for statement in statements))
     else:
-        _migrate(session, "schema")
+        _migrate(session)
 
 
 @command("upgrade", "jobboard upgrade --board redis://redis.example.org", "jobboard upgrade --json")
@@ -301,10 +301,10 @@ def upgrade(session: Session) -> None:
     A board of another layout refuses programs, and says both numbers. On SQL this is ``migrate``. May be run again,
     also after it was killed.
     """
-    _migrate(session, "layout")
+    _migrate(session)
 
 
-def _migrate(session: Session, what: str) -> None:
+def _migrate(session: Session) -> None:
     board = session.closed_board()
     migration = board.migrate()
     before = "there was none" if migration.found is None else f"it was {migration.found}"
@@ -316,7 +316,7 @@ def _migrate(session: Session, what: str) -> None:
         "now": migration.now,
         "mended": list(migration.mended),
     }
-    session.output.report(data, f"the {what} is {migration.now}{text}{mended}")
+    session.output.report(data, f"the layout is {migration.now}{text}{mended}")
 
 
 def _report(session: Session, board: JobBoard, job: Job, what: str) -> None:

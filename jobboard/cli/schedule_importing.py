@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from jobboard.cli.output import count
+from jobboard.cli.schedule_changing import row_in_zone
 from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import json_of, read_text, uri_of
 from jobboard.errors import AlreadyScheduled
@@ -121,6 +122,7 @@ def _import_jobs(
             for found in found_jobs(store.jobs, known, now):
                 rows.append(preview(found, now) if schedules is None else import_job(schedules, found, mode))
                 step()
+    rows = rows if session.output.json else [row_in_zone(row) for row in rows]
     session.output.table(_COLUMNS, rows, empty="the store has no jobs")
     refused = sum(row["outcome"] == "refused" for row in rows)
     if refused:

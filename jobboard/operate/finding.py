@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import uuid as uuids
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
@@ -46,7 +47,10 @@ def find_job(board: JobBoard, text: str, states: Collection[JobState] = _ALL) ->
     if ":" in text:
         return _find_by_key(board, text, frozenset(states))
     if not PART.match(text):
-        raise NotFound(f"no job {text!r}; give a uuid, the first or last 4 or more characters of one, or NAME:KEY")
+        raise NotFound(
+            f"no job {text!r}; give a uuid, the first or last 4 or more characters of one, or NAME:KEY; jobs of a name "
+            f"are listed by: jobboard ls --job-name {shlex.quote(text)}"
+        )
     return board.get(uuid_with_part(text, "job", (job.uuid for job in board.iterjobs(states=list(JobState))), board))
 
 
