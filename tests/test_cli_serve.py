@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import httpx
@@ -9,7 +10,9 @@ import pytest
 from helpers.command_line import Run, process
 from helpers.serving import serving
 
-from jobboard import backend
+from jobboard import JobBoard, backend
+from jobboard.operate.sampling.lease import LEASE_BOOK
+from jobboard.testing import eventually
 
 pytest_plugins = ("helpers.command_fixtures",)
 
@@ -61,12 +64,20 @@ def test_it_serves_several_boards_until_it_is_told_to_stop(tmp_path: Path) -> No
     said: list[str] = []
     auth = {"JOBBOARD_CONSOLE_AUTH": "ann:secret"}
     with serving(*arguments, said=said, **auth) as url, httpx.Client(base_url=url, timeout=30) as web:
+        # It counts before anybody looks.
+        for name in ("a", "b"):
+            with backend(name, uri) as board:
+                eventually(functools.partial(_is_counted, board), 30)
         assert web.get("/").status_code == 401
         assert web.get("/", auth=("ann", "wrong")).status_code == 401
         page = web.get("/", auth=("ann", "secret"))
         assert (page.status_code, 'href="/ops/b/a/' in page.text) == (200, True)
         assert "mail" in web.get("/b/b/jobs", auth=("ann", "secret")).text
     assert said == ["wrong password of ann from 127.0.0.1"]
+
+
+def _is_counted(board: JobBoard) -> bool:
+    return LEASE_BOOK in [book.uuid for book in board.books()]
 
 
 def test_without_a_board_it_serves_all_of_the_configuration(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import threading
@@ -24,6 +25,7 @@ from jobboard.console import allow, mending
 from jobboard.console.charting import SPANS
 from jobboard.console.shared import counted
 from jobboard.operate.sampling import Bucket, Figures, Sampler
+from jobboard.operate.sampling.lease import LEASE_BOOK
 from jobboard.operate.verdict import Limits
 from jobboard.testing import eventually
 
@@ -245,6 +247,7 @@ def test_a_hundred_browsers_cost_the_store_one_sample(
             for path in ("", "history.json"):
                 pages.append(browser.get(f"/b/shop/{path}").status_code)
 
+    monkeypatch.setattr("jobboard.console.application.Sampler", lambda *_args, **_options: sampler)
     with served({"shop": board}) as url:
         sampler.status(20)
         sampler.look()
@@ -254,11 +257,32 @@ def test_a_hundred_browsers_cost_the_store_one_sample(
             browser.start()
         for browser in browsers:
             browser.join(60)
-    assert pages == [200] * 200
-    assert sent == []
-    sampler.look()
-    assert sent.count("stats") == 1
-    assert len(sent) <= 10
+        assert pages == [200] * 200
+        assert sent == []
+        sampler.look()
+        assert sent.count("stats") == 1
+        assert len(sent) <= 10
+
+
+def _is_counted(board: JobBoard) -> bool:
+    return board.connected and LEASE_BOOK in [book.uuid for book in board.books()]
+
+
+def test_a_console_that_nobody_looks_at_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    boards = [fetch(fresh_name(), "memory://") for _ in range(3)]
+    away = fetch(fresh_name(), "memory://")
+
+    def refuse(*_: object) -> None:
+        raise BoardUnavailable("connection refused")
+
+    monkeypatch.setattr(away, "connect", refuse)
+    with served([away, *boards]) as url:
+        for board in boards:
+            eventually(functools.partial(_is_counted, board), 20)
+        assert "connection refused" in text_of(httpx.get(f"{url}/b/{away.name}/", timeout=60).text)
+    for board in boards:
+        assert board.load_book(LEASE_BOOK).meta["holder"] is None
+        board.close()
 
 
 def test_a_page_weighs_less_than_60_kb(board: JobBoard, console: Asking) -> None:

@@ -57,7 +57,8 @@ def app(
 ) -> ASGIApp:
     """Return the console of one or several boards, an ASGI app to be served or mounted; read-only by default.
 
-    A board that is not connected is connected when it is first asked for. It stays its owner's, who closes it.
+    With the app's lifespan it begins to keep the history of each board; mounted, without one, when somebody looks.
+    A board that is not connected is connected then. It stays its owner's, who closes it.
 
     :param boards: a board, several, or a dict of boards by their names in URLs.
     :param access: is given a request, and returns the :data:`RIGHTS` of its user, or None if it may not even look; a
@@ -130,6 +131,9 @@ class _Dispatcher:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        # What nobody looks at is counted, too: a console that was restarted at night has its charts in the morning.
+        for board in self._settings.boards.values():
+            board.part(self._settings.make_sampler).start()
         try:
             yield
         finally:
