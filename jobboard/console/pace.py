@@ -57,12 +57,34 @@ class _Part:
         return self.figures.failed / ended if ended else None
 
 
-def pace_of(sampler: Sampler, span: Span, name: str, waiting: int, paused: int = 0) -> list[Tile]:
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How many jobs wait now.
+
+    :ivar paused: how many of them nobody claims, as their name or the board is paused.
+    :ivar unserved: how many others nobody claims, as no conductor that is alive has their name.
+    """
+
+    waiting: int
+    paused: int = 0
+    unserved: int = 0
+
+    @property
+    def claimable(self) -> int:
+        return max(0, self.waiting - self.paused - self.unserved)
+
+    @property
+    def held(self) -> str:
+        """Say which of them nobody claims; "" if there are none."""
+        numbers = {"paused": self.paused, "without a conductor": self.unserved}
+        return " and ".join(f"{number:,} {why}" for why, number in numbers.items() if number)
+
+
+def pace_of(sampler: Sampler, span: Span, name: str, backlog: Backlog) -> list[Tile]:
     """Return the tiles of a span of time.
 
     :param name: the job name that they are about; "" for all.
-    :param waiting: how many of its jobs wait now.
-    :param paused: how many of these nobody claims, as their name or the board is paused.
+    :param backlog: its jobs that wait.
     """
     now = time.time()
     buckets = buckets_of(sampler, span, now)
@@ -73,7 +95,7 @@ def pace_of(sampler: Sampler, span: Span, name: str, waiting: int, paused: int =
         _throughput(whole, parts, span),
         _failures(whole, parts, span),
         _waits(whole, parts, span),
-        _backlog(waiting, paused, _part(recent, name), _growth(recent, name), parts, span),
+        _backlog(backlog, _part(recent, name), _growth(recent, name), parts, span),
     ]
 
 
@@ -133,26 +155,33 @@ def _waits(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
     return Tile("Wait", value, note, course, f"{span.title}, p50 and p95, at most {short_duration(most)}")
 
 
-def _backlog(
-    waiting: int, paused: int, recent: _Part, growth: float | None, parts: Sequence[_Part | None], span: Span
-) -> Tile:
+def _backlog(backlog: Backlog, recent: _Part, growth: float | None, parts: Sequence[_Part | None], span: Span) -> Tile:
     """Say when those that wait now are done, at the rate of the last ten minutes, if they ever are."""
     course, most = _course(parts, lambda part: part.figures.waiting)
     label = f"{span.title}, at most {most:,.0f} unclaimed"
-    rate, held = recent.rate("finished"), f", {paused:,} of them paused" if paused else ""
-    note = f"{waiting:,} wait{held}{_told(growth)}"
-    if not waiting:
+    rate, waiting = recent.rate("finished"), f"{backlog.waiting:,} wait"
+    note = f"{waiting}{', ' * bool(backlog.held)}{backlog.held}{_told(growth)}"
+    if not backlog.waiting:
         value, note = "done", "nothing waits"
-    elif paused >= waiting:
-        value, note = "paused", f"{waiting:,} wait until a resume"
+    elif not backlog.claimable:
+        value, note = _held(backlog)
     elif growth is not None and growth >= max(_LEAST_GROWTH, (rate or 0.0) * _GROWS):
         value = "growing"
     elif rate:
-        seconds = (waiting - paused) / rate * 60
+        seconds = backlog.claimable / rate * 60
         value = "done in under 1s" if seconds < 1 else f"done in {short_duration(seconds)}"
     else:
         value, note = None, f"{note}; nothing finishes" if rate == 0 else note
     return Tile("Backlog", value, note, course, label)
+
+
+def _held(backlog: Backlog) -> tuple[str, str]:
+    """Return the value and the note of jobs that nobody claims."""
+    if not backlog.unserved:
+        return "paused", f"{backlog.waiting:,} wait until a resume"
+    if not backlog.paused:
+        return "no conductor", f"{backlog.waiting:,} wait, and nobody claims them"
+    return "not claimed", f"{backlog.waiting:,} wait, {backlog.held}"
 
 
 def _growth(minutes: Sequence[Bucket], name: str) -> float | None:

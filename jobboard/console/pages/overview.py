@@ -11,10 +11,11 @@ from starlette.responses import JSONResponse, Response
 from jobboard.console.charting import SPANS, chart, span_named, starts_of, table
 from jobboard.console.folding import folded
 from jobboard.console.mending import mend_of
-from jobboard.console.pace import Tile, pace_of
+from jobboard.console.pace import Backlog, Tile, pace_of
 from jobboard.console.shared import answers_of, counted, sampler_of
 from jobboard.console.view import Page, View
-from jobboard.operate.sampling import Sampler
+from jobboard.operate.sampling import Figures, Sampler
+from jobboard.operate.sampling.buckets import merged
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
@@ -22,6 +23,8 @@ _FIRST_LOOK = 10.0
 _MAX_ROWS = 10
 #: How many findings are read, and how many lines of them are shown at once.
 _MAX_FINDINGS, _FIRST_LINES = 100, 3
+#: Seconds within which somebody who claims a name has ended a job of it.
+_LATELY = 60.0
 
 
 def show(view: View) -> Response:
@@ -74,10 +77,25 @@ def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, n
     if "names" not in status:
         return []
     numbers = status["names"].get(name, {}) if name else status["totals"]
-    waiting, names = numbers.get("unclaimed", 0), [numbers] if name else status["names"].values()
+    names = status["names"] if not name else {name: numbers} if numbers else {}
     is_paused = any(finding["kind"] == "board_paused" for finding in status["findings"])
-    paused = waiting if is_paused else sum(each["unclaimed"] for each in names if each.get("paused"))
-    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, waiting, paused))
+    backlog = _backlog(sampler, numbers.get("unclaimed", 0), names, is_paused)
+    return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, backlog))
+
+
+def _backlog(sampler: Sampler, waiting: int, names: Mapping[str, Any], is_paused: bool) -> Backlog:
+    """Return which of the waiting jobs of these names nobody claims."""
+    if is_paused:
+        return Backlog(waiting, waiting)
+    # Who claims without a conductor has no entry, but ends jobs.
+    ended = merged(0, sampler.minutes(time.time() - _LATELY)).names
+    paused = [each for each in names.values() if each.get("paused")]
+    unserved = [
+        each
+        for name, each in names.items()
+        if not (each.get("paused") or each["conductors"] or each["claimed"] or ended.get(name, Figures()).finished)
+    ]
+    return Backlog(waiting, *(sum(each["unclaimed"] for each in held) for held in (paused, unserved)))
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))
