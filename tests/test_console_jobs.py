@@ -11,6 +11,8 @@ from helpers.console import links_of, text_of
 from helpers.console_jobs import ask_as, board, next_of, on_both, preview, trash, uuids_in
 
 from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule
+from jobboard.backends.rows import Abandonment, Fence
+from jobboard.board import client_of
 from jobboard.console import RIGHTS
 
 __all__ = ["board"]
@@ -205,7 +207,7 @@ class TestJob:
         said = text_of(page)
         assert said.startswith("mail order/7 delayed")
         assert "Attempts queued waiting for retry, delayed failed Since it was posted" in said
-        assert re.search(r"1 queued \d+ms running \d+ms queued \d+ms \d+ms abandoned 0s ago : <img", said)
+        assert re.search(r"1 queued \d+ms running \d+ms queued \d+ms \d+ms failed 0s ago : <img", said)
         assert re.search(r"waiting for retry \d+ms so far - - - Facts", said)
         assert re.search(r'<rect class="running bad" x="[\d.]+" width="[\d.]+" height="10">', page.text)
         assert (MARKUP in page.text, "style=" in page.text) == (False, False)
@@ -252,8 +254,23 @@ class TestJob:
         page = ask_as(board, "details").get(path)
         for word in ("secret-to", "secret-word", "secret-step", "secret-text"):
             assert word in page.text
+        assert "Progress: 3 of 10 secret-text" in text_of(page)
         redacted = ask_as(board, "details", format_details=lambda job: {**job.details, "password": "***"}).get(path)
         assert ("secret-to" in redacted.text, "secret-word" in redacted.text) == (True, False)
+
+    def test_a_list_says_why_jobs_wait_as_the_command_line_does(self, board: JobBoard) -> None:
+        board.limits.set(lane="stripe", running=1)
+        parent, *charges = board.post_many([Posting("fetch"), *[Posting("charge", lane="stripe")] * 2])
+        waiting = board.post("expense")
+        fence, client = Fence(waiting.uuid, "w", board.claim(waiting, "w")), client_of(board)
+        client.call(client.backend.jobs.abandon, [Abandonment(fence, counted=False, signal="approved")])
+        child = board.post("report", after=[parent], delay=60)
+        said = text_of(ask_as(board).get("/b/jobs/jobs?state=blocked&state=delayed&state=unclaimed"))
+        for job, why in {
+            charges[1]: "lane stripe", waiting: "signal approved", child: "due in 1m · parents", parent: "why"
+        }.items():  # fmt: skip
+            end = job.uuid[-8:]
+            assert re.search(rf"{end} .*? {why} : why {end} waits", said), why
 
     def test_the_list_has_details_for_those_who_may_see_them(
         self, board: JobBoard, caplog: pytest.LogCaptureFixture

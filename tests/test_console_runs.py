@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from helpers.console import text_of
@@ -57,3 +58,25 @@ def test_pages_say_which_jobs_of_how_many_they_have_and_lead_back(board: JobBoar
     assert places == ["1-50 of 120", "51-100 of 120", "101-120 of 120"]
     (back,) = re.findall(r'rel="prev" href="([^"]*)"', page.text)
     assert "51-100 of 120" in text_of(ask.get(back.replace("&amp;", "&")))
+
+
+@pytest.mark.parametrize(
+    ("report", "said", "has_json"),
+    [
+        ({"done": 2000, "total": 4000, "text": "rows"}, "Progress of its last run: 2,000 of 4,000 rows", False),
+        ({"done": 7}, "Progress of its last run: 7 ", False),
+        ({"done": 1, "total": 2, "stage": "copy"}, "Progress of its last run: 1 of 2", True),
+        ({"stage": "copy"}, "", True),
+    ],
+)
+def test_its_last_progress_is_a_bar_and_a_text(
+    board: JobBoard, report: dict[str, Any], said: str, has_json: bool
+) -> None:
+    job = board.post("mail")
+    board.claim(job, "w")
+    board.extend_many([job], "w", progress=[report])
+    board.abandon(job, "w")
+    page = ask_as(board, "details").get(f"/b/jobs/jobs/{job.uuid}")
+    assert said in text_of(page)
+    assert page.text.count("<progress") == int("total" in report)
+    assert ("stage" in text_of(page)) is has_json

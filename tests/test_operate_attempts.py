@@ -105,3 +105,23 @@ def test_bars_stand_on_one_axis_which_the_trash_does_not_stretch() -> None:
     assert short.number is None
     assert short.bars[1].x + short.bars[1].width <= WIDTH
     assert rows_of([], True, START) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "word"),
+    [
+        ("ABANDONED", "OSError", "failed"),
+        ("ABANDONED", None, "failed"),
+        ("ABANDONED", SIGNAL, "waits for signal"),
+        ("ABANDONED", "it sleeps for 5 s", "sleeps"),
+        ("ABANDONED", "runs again", "runs again"),
+        ("ABANDONED", "its conductor stopped", "given back"),
+        ("CONSUMED", None, "consumed"),
+        ("EXPIRED", "the claim of 'worker' expired", "expired"),
+        ("TRASHED", "OSError", "trashed"),
+    ],
+)
+def test_it_says_how_a_run_ended(kind: str, reason: str | None, word: str) -> None:
+    attempts = attempts_of([POSTED, CLAIMED, line(15, kind, reason)], JobState.DELAYED)
+    assert attempts[0].ended_as == word
+    assert attempts_of([POSTED, CLAIMED], JobState.CLAIMED)[0].ended_as is None

@@ -29,9 +29,23 @@ def waits_for(signal: str) -> str:
     return f"{_WAITS}{signal!r}"
 
 
+#: How a run ended that goes on later, by how its reason begins.
+_NOT_FAILED = {
+    _SLEEPS: "sleeps", _WAITS: "waits for signal", RUNS_AGAIN: "runs again", CONDUCTOR_STOPPED: "given back",
+}  # fmt: skip
+
+
+def goes_on_as(reason: str | None) -> str | None:
+    """Return in a word or three how a run ended that was abandoned for this reason and goes on later.
+
+    None if it failed; no other mark of that is in a history.
+    """
+    return next((word for begin, word in _NOT_FAILED.items() if (reason or "").startswith(begin)), None)
+
+
 def has_not_failed(reason: str | None) -> bool:
-    """Whether a run that was abandoned for this reason goes on later; no other mark of that is in a history."""
-    return (reason or "").startswith((_SLEEPS, _WAITS, RUNS_AGAIN, CONDUCTOR_STOPPED))
+    """Whether a run that was abandoned for this reason goes on later."""
+    return goes_on_as(reason) is not None
 
 
 def parent_failed(parent: str) -> str:

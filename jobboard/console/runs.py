@@ -1,8 +1,9 @@
-"""How long a job runs, or ran, and how far it is."""
+"""How long a job runs, or ran, and how far it is, or was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,34 @@ class Runs:
         return self._began[claim]
 
 
-def progress_of(job: Job) -> tuple[float, float | None] | None:
-    """Return how much is done, and of how much; None of a job that does not run, or has not told it."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run told last that it is: how much is done, of how much, and a text, which users may have written.
+
+    :ivar rest: whether the report has more than these.
+    """
+
+    done: float
+    total: float | None
+    text: str | None
+    rest: bool
+
+    @property
+    def said(self) -> str:
+        """Return ``3`` or ``3 of 10``."""
+        return f"{self.done:,.6g}" if self.total is None else f"{self.done:,.6g} of {self.total:,.6g}"
+
+
+def progress_of(job: Job) -> Progress | None:
+    """Return what the present run, or the last one, has told; None if it told nothing of this form."""
     report = job.record.progress
-    if job.record.state is not JobState.CLAIMED or not isinstance(report, dict):
+    if not isinstance(report, dict) or not isinstance(done := report.get("done"), (int, float)):
         return None
-    done, total = report.get("done"), report.get("total")
-    if not isinstance(done, (int, float)):
-        return None
-    return done, total if isinstance(total, (int, float)) and total > 0 else None
+    total, text = report.get("total"), report.get("text")
+    total = total if isinstance(total, (int, float)) and total > 0 else None
+    return Progress(done, total, None if text is None else str(text), not report.keys() <= {"done", "total", "text"})
+
+
+def running_progress(job: Job) -> Progress | None:
+    """Return the same of a job that runs; None of any other."""
+    return progress_of(job) if job.record.state is JobState.CLAIMED else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from jobboard.backends.reasons import has_not_failed, waits_for
+from jobboard.backends.reasons import goes_on_as, has_not_failed, waits_for
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 
@@ -70,6 +70,15 @@ class Attempt:
         if self.end is None or _is_unfailed(self.end):
             return ""
         return "good" if self.end.kind is EventKind.CONSUMED else "bad"
+
+    @property
+    def ended_as(self) -> str | None:
+        """Return how the run ended, in a word or three, such as ``failed`` or ``sleeps``; None while it runs."""
+        if self.end is None:
+            return None
+        if self.end.kind is EventKind.ABANDONED:
+            return goes_on_as(self.end.reason) or "failed"
+        return str(self.end.kind).lower()
 
 
 def attempts_of(history: Iterable[HistoryEntry], state: JobState) -> list[Attempt]:

@@ -150,7 +150,7 @@ def _carried(view: View, job: Job) -> list[tuple[str, str]]:
     parts = {
         "Details": details_of(view, job),
         "Checkpoint": record.checkpoint,
-        "Progress": record.progress,
+        "Progress": None if (told := progress_of(job)) and not told.rest else record.progress,
         "Result": record.result,
     }
     return [(name, as_json(value)) for name, value in parts.items() if value is not None]

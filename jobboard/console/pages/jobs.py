@@ -15,11 +15,13 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
-from jobboard.console.runs import Runs, progress_of
+from jobboard.console.runs import Runs, running_progress
 from jobboard.console.shared import answers_of
 from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
+from jobboard.graph.blocked import waits_for
+from jobboard.job import row_of
 from jobboard.operate.bulk import ACTIONS, Action
 from jobboard.operate.finding import ended_with_key, how_it_ended
 from jobboard.operate.paging import JobsPage, page_of
@@ -75,7 +77,7 @@ def show(view: View) -> Response:
         tabs=tabs, actions=actions, brief={job.uuid: text for job in page.jobs if (text := brief_details(view, job))},
         filled=_filled(filters, page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), ran=ran,
         place=_place(filters, page, _before(view), total), before=_before(view), offers=_offers(view),
-        progress_of=progress_of,
+        progress_of=running_progress, waits_for=lambda job: waits_for(row_of(job)),
     )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def _filled(filters: Filters, jobs: Sequence[Job]) -> set[str]:
         filled.add("changed")
     if len(filters.states) != 1:
         filled.add("state")
-    if any(progress_of(job) for job in jobs):
+    if any(running_progress(job) for job in jobs):
         filled.add("progress")
     return filled
 
