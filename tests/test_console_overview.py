@@ -92,7 +92,7 @@ def test_what_is_alike_is_one_line_and_three_lines_are_shown_at_once(
         board.register_entity(Entity("conductor", f"worker-{number}", unhealthy, 600))
     sampler.look()
     page = asking({"shop": board}).get("/b/shop/").text
-    before, _, folded = page.partition('<li class="more"><details><summary>3 more</summary>')
+    before, _, folded = page.partition('<li class="more"><details><summary>7 more</summary>')
     assert (before.count('<li class="bad">'), folded.count('<li class="bad">')) == (3, 2)
 
 

@@ -34,13 +34,17 @@ def show(view: View) -> Response:
     span, name = span_named(view.query("span")), view.query("name")
     rows, since = answers_of(view).get(("table", span, name), lambda: table(sampler, SPANS[span], name))
     worst = [_mended(view, finding) for finding in status["findings"][:_MAX_FINDINGS]]
+    folds = folded(worst)
+    more = len(status["findings"]) - len(worst) + status.get("left_out", {}).get("findings", 0)
     return view.render(
         "overview.html",
         seen=status,
         counted=counted(status),
-        findings=folded(worst),
+        findings=folds,
         first=_FIRST_LINES,
-        more=len(status["findings"]) - len(worst) + status.get("left_out", {}).get("findings", 0),
+        more=more,
+        # Those of the lines that are hidden, so that the numbers of the heading are the sum of both.
+        hidden=more + sum(len(fold.parts) for fold in folds[_FIRST_LINES:]),
         names=list(status.get("names", {}).items())[:_MAX_ROWS],
         trash=status.get("trash", [])[:_MAX_ROWS],
         trash_read=status.get("trash_read", sum(group["jobs"] for group in status.get("trash", []))),
