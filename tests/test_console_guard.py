@@ -132,6 +132,7 @@ def test_a_mistyped_address_leads_on(board: JobBoard) -> None:
     page = ask.get("/b/shop/jbos/x")
     assert (page.status_code, "there is no such page" in page.text) == (404, True)
     assert 'href="/b/shop/jobs"' in page.text
+    assert '<p><a href="/b/shop/">Overview of' in page.text
     for path, what in (("/b/shpo/jobs", "board"), ("/b/shpo/", "board"), ("/jobs", "page"), ("/b/shop", "page")):
         page = ask.get(path)
         assert (page.status_code, f"there is no such {what}" in page.text) == (404, True), path

@@ -16,7 +16,7 @@ from helpers.console import Asking, asking, links_of, text_of
 from helpers.memory_seam import fresh_name
 
 from jobboard import Conductor, Cron, Entity, Every, Handlers, JobBoard, JobState, Posting, Schedule, Scheduler, fetch
-from jobboard.backends.findings import AuditFinding
+from jobboard.backends.findings import AuditFinding, Persistence
 from jobboard.board import client_of
 from jobboard.console import RIGHTS, allow
 from jobboard.console.pages.events import MAX_EVENTS, EventLog
@@ -265,6 +265,11 @@ def test_events_are_shown_newest_first_while_somebody_looks(board: JobBoard, con
     text = text_of(console.get("/b/shop/events?kind=any"))
     assert text.index("trashed mail") < text.index("claimed mail") < text.index("posted mail")
     assert "posted mail" not in text_of(console.get("/b/shop/events?kind=trashed"))
+    for kind in ("any", "ALL"):
+        page = console.get(f"/b/shop/events?kind={kind}")
+        assert (text_of(page)[:22], "posted mail" in text_of(page)) == ("Events trouble all Kin", True)
+        assert page.text.count('aria-current="true">all</a>') == 1
+    assert console.get("/b/shop/events?kind=odd").status_code == 400
     assert "Nothing has happened" in text_of(console.get("/b/shop/events?name=other"))
 
 
@@ -287,6 +292,19 @@ def test_events_without_end_take_bounded_room_and_nobody_is_told_in_vain(
     log.close()
 
 
+def test_schedules_show_whose_jobs_nobody_has_a_handler_for(board: JobBoard, console: Asking) -> None:
+    board.register_entity(Entity("conductor", "worker", {"names": ["mail", "report"], "concurrency": 1}, ttl=600.0))
+    for id, name in {"poll": "mail", "typo": "mial", "nightly": "report", "weekly": "reprot"}.items():
+        board.schedules.add(Schedule(id, Every(hours=1), name))
+    # As the sampler saw it, which the overview waits for.
+    console.get("/b/shop/")
+    page = text_of(console.get("/b/shop/schedules"))
+    found = {id: f"{id} active no handler" in page for id in ("poll", "typo", "nightly", "weekly")}
+    assert found == {"poll": False, "typo": True, "nightly": False, "weekly": True}
+    assert "has a handler for jobs named mial" in text_of(console.get("/b/shop/schedule?id=typo"))
+    assert "has a handler" not in text_of(console.get("/b/shop/schedule?id=poll"))
+
+
 def test_schedules_show_what_they_skipped() -> None:
     with memory_board("skips") as board:
         board.schedules.add(Schedule("beat", Every(minutes=1), "beat"))
@@ -305,7 +323,7 @@ def test_health_names_the_store_and_checks_and_repairs_its_records(
     assert "Kind memory" in page
     assert "Largest details 512 KiB" in page
     assert "Durable no keeps nothing" in page
-    assert "it is gone with its process" in page
+    assert "It is gone with its process" in page
     assert "All records agree" in text_of(console.post("/b/shop/health", {"action": "check"}))
     asked: list[bool] = []
 
@@ -326,6 +344,24 @@ def test_health_names_the_store_and_checks_and_repairs_its_records(
     assert told[0][1] == "repair"
     other.post("/b/shop/health", {"action": "check"})
     assert asked == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("persistence", "said"),
+    [
+        (Persistence(True), "Durable yes keeps all"),
+        (Persistence(True, "a crash loses about the last second"), "Durable mostly but for some crashes"),
+        (Persistence(False, "it is gone with its process"), "Durable no keeps nothing"),
+        (Persistence(None, "it does not tell"), "Durable unknown not told"),
+    ],
+)
+def test_health_says_durable_only_of_what_no_crash_loses(
+    board: JobBoard, console: Asking, monkeypatch: pytest.MonkeyPatch, persistence: Persistence, said: str
+) -> None:
+    monkeypatch.setattr(client_of(board).backend, "persistence", lambda: persistence)
+    page = text_of(console.get("/b/shop/health"))
+    assert said in page
+    assert persistence.text[1:] in page
 
 
 def test_an_answer_that_was_asked_for_before_a_change_is_not_kept(board: JobBoard) -> None:

@@ -12,6 +12,7 @@ from itertools import islice
 from starlette.responses import Response
 
 from jobboard.board import JobBoard
+from jobboard.console.shared import checked
 from jobboard.console.view import Page, View
 from jobboard.events import FREQUENT, EventKind, JobEvent
 
@@ -72,6 +73,7 @@ class EventLog:
 
 
 _MAX_SHOWN = 50
+_ANY = "ANY"
 #: What an operator looks for, and what of it is a failure.
 _BAD = frozenset(
     {EventKind.ABANDONED, EventKind.EXPIRED, EventKind.TRASHED, EventKind.MISSED, EventKind.SKIPPED, EventKind.FAILED}
@@ -85,14 +87,22 @@ def show(view: View) -> Response:
     """Show the newest events of a kind, or those of trouble, and a name; no request, but for the first reader."""
     view.board  # noqa: B018, connects it
     log = view.part(EventLog)
-    kind, name = view.query("kind").upper(), view.query("name")
+    kind, name = checked(_kind_of, view.query("kind")), view.query("name")
     events = log.read()
-    wanted = _TROUBLE if not kind else KINDS if kind == "ANY" else {kind}
+    wanted = _TROUBLE if not kind else KINDS if kind == _ANY else {kind}
     fitting = [event for event in events if event.kind in wanted and name in (event.name or "")]
     return view.render(
         "events.html", events=fitting[:_MAX_SHOWN], fitting=len(fitting), total=log.total, kept=MAX_EVENTS,
         kinds=KINDS, kind=kind, name=name, bad=_BAD, trouble=_TROUBLE,
     )  # fmt: skip
+
+
+def _kind_of(text: str) -> str:
+    """Return the kind that a URL names; "" for trouble."""
+    kind = text.upper()
+    if kind in ("", _ANY, "ALL"):
+        return kind and _ANY
+    return EventKind(kind).value
 
 
 PAGES = (Page("events", show, title="Events", order=70),)

@@ -11,7 +11,7 @@ from importlib import metadata
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.backends.findings import AuditFinding
+from jobboard.backends.findings import AuditFinding, Persistence
 from jobboard.board import client_of
 from jobboard.console.shared import answers_of, sampler_of
 from jobboard.console.view import Page, View
@@ -42,6 +42,15 @@ def act(view: View) -> Response:
     return _page(view, findings=findings)
 
 
+def _durable(persistence: Persistence) -> tuple[str, str, str]:
+    """Return whether the store is durable in a word, how that looks, and in a few words more."""
+    if persistence.kept is None:
+        return "unknown", "attention", "not told"
+    if not persistence.kept:
+        return "no", "bad", "keeps nothing"
+    return ("mostly", "attention", "but for some crashes") if persistence.text else ("yes", "well", "keeps all")
+
+
 def _answer_seconds(view: View) -> float:
     """Return how long the store takes for its smallest answer; one request."""
     client, began = client_of(view.board), time.monotonic()
@@ -62,6 +71,7 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
         board=board,
         server=server,
         persistence=persistence,
+        durable=_durable(persistence),
         shortages=shortages,
         capabilities=asdict(board.capabilities),
         limits={"retention": client.retention, "expiry": client.expiry, "patience": client.patience},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from operator import itemgetter
@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import JobBoard, client_of
-from jobboard.console.shared import answers_of, checked
+from jobboard.console.shared import answers_of, checked, sampler_of
 from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
@@ -44,6 +44,7 @@ def show(view: View) -> Response:
         states=answers_of(view).get(("last runs", wanted), lambda: _states(view.board, rows[:_MAX_SHOWN])),
         sorting=sorting,
         has_more=len(rows) > _MAX_SHOWN,
+        unhandled=_unhandled(view),
         unreadable=unreadable,
         q=view.typed("q"),
     )
@@ -83,6 +84,7 @@ def show_one(view: View) -> Response:
     return view.render(
         "schedule.html",
         row=_row(schedule),
+        unhandled=_unhandled(view),
         schedule=schedule,
         times=_next_times(view.board, schedule),
         history=[fire_line(line) for line in reversed(progress.history)] if progress else [],
@@ -95,6 +97,12 @@ def _found(board: JobBoard, wanted: str) -> list[dict[str, Any]]:
     schedules: Iterator[Schedule] = islice(board.schedules, _MAX_READ)
     fitting = (each for each in schedules if wanted in each.id.lower() or wanted in each.job.lower())
     return [_row(schedule) for schedule in islice(fitting, _MAX_SHOWN + 1)]
+
+
+def _unhandled(view: View) -> Collection[str]:
+    """Return the ids of schedules whose jobs nobody has a handler for, as the sampler saw it; no request."""
+    unhandled: Collection[str] = (sampler_of(view).newest or {}).get("schedules", {}).get("unhandled", ())
+    return unhandled
 
 
 def _states(board: JobBoard, rows: list[dict[str, Any]]) -> dict[str, JobState]:
