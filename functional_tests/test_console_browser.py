@@ -38,6 +38,12 @@ if (!canvas) { return false; }
 const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
 return data.some((red, at) => at % 4 === 0 && red === 5 && data[at + 1] === 80 && data[at + 2] === 174);
 """
+#: What is chosen in a row of links, and where that and the row begin and end.
+_CHOSEN = """
+const row = document.querySelector(arguments[0]), chosen = row.querySelector("[aria-current]");
+const [inner, outer] = [chosen, row].map((one) => one.getBoundingClientRect());
+return [chosen.innerText, inner.left, inner.right, outer.left, outer.right];
+"""
 #: What the markup on the board would have made.
 _MADE = """
 return [window.pwned, document.querySelectorAll("img, script:not([src]), [onerror]").length];
@@ -169,6 +175,34 @@ def test_each_page_works_without_javascript(web: Browser, pages: list[str]) -> N
             web.driver.get(url)
             (heading,) = web.find("main h1")
             assert len(web.find("main")[0].text) > len(heading.text) > 0, url
+
+
+@pytest.mark.parametrize(
+    ("page", "row", "chosen"),
+    [
+        ("health", "header nav", "Health"),
+        ("schedules", "header nav", "Schedules"),
+        ("", "header nav", "Overview"),
+        ("jobs?state=complete", ".tabs", "complete"),
+        ("?span=14d", ".tabs", "14 days"),
+    ],
+)
+def test_what_is_chosen_is_in_sight_on_a_phone(web: Browser, page: str, row: str, chosen: str) -> None:
+    web.resize(PHONE)
+    web.open(f"/b/hostile/{page}")
+    said, left, right, first, last = web.script(_CHOSEN, row)
+    web.resize(DESKTOP)
+    assert said.startswith(chosen)
+    assert first - 1 <= left < right <= last + 1
+
+
+def test_no_card_is_narrower_than_what_is_in_it(web: Browser) -> None:
+    web.resize(PHONE)
+    web.open("/b/hostile/health")
+    web.script("document.querySelector('.card .state').textContent = 'words and more words and still more words'")
+    fits = web.script("return [...document.querySelectorAll('.card')].map((one) => one.scrollWidth <= one.clientWidth)")
+    web.resize(DESKTOP)
+    assert fits == [True] * 4
 
 
 def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:

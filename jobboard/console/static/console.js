@@ -92,6 +92,12 @@
     if (oldNode.matches?.("details[open]")) { newNode.open = true; }
   });
 
+  // What is chosen is in sight where a row of links is wider than the window.
+  for (const chosen of document.querySelectorAll("header nav [aria-current], .tabs [aria-current]")) {
+    const row = chosen.closest("nav, .tabs"), [inner, outer] = [chosen, row].map((one) => one.getBoundingClientRect());
+    row.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  }
+
   prepare(document);
   if (choice && window.htmx && mayRefresh()) {
     label.hidden = false;
