@@ -11,6 +11,8 @@ from typing import Any
 from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_text
 
+#: What a conductor tells in place of the names of its handlers if it runs jobs of every name, as those of TaskFlow do.
+EVERY_NAME = "*"
 #: What tells of more seconds is damaged.
 _MAX_UPTIME = 10 * 365 * 86_400
 
@@ -136,15 +138,33 @@ def _unsent_of(reported: object) -> UnsentEnd | None:
     return None
 
 
+def handles_all(entity: Entity) -> bool:
+    """Whether it is a conductor that runs jobs of every name."""
+    return entity.kind == "conductor" and entity.metadata.get("names") == EVERY_NAME
+
+
+def handled(entity: Entity, names: Iterable[str]) -> set[str]:
+    """Return those of the names for which it is a conductor with a handler."""
+    if handles_all(entity):
+        return set(names)
+    return names_of(entity).intersection(names) if entity.kind == "conductor" else set()
+
+
 def handles(entity: Entity, name: str) -> bool:
     """Whether it is a conductor with a handler for jobs of this name."""
-    return entity.kind == "conductor" and name in names_of(entity)
+    return bool(handled(entity, [name]))
+
+
+def stands_in_for(entity: Entity, other: Entity) -> bool:
+    """Whether it is a conductor with all the handlers of the other one."""
+    return handles_all(entity) or not handles_all(other) and names_of(other) <= names_of(entity)
 
 
 def unhandled(entities: Iterable[Entity], names: Iterable[str]) -> set[str]:
     """Return those of the names for which no conductor that is alive has a handler; none if no conductor is alive."""
     alive = [entity for entity in entities if entity.alive and entity.kind == "conductor"]
-    return set(names).difference(*map(names_of, alive)) if alive else set()
+    wanted = set(names)
+    return wanted.difference(*(handled(entity, wanted) for entity in alive)) if alive else set()
 
 
 def is_quiet(entity: Entity) -> bool:

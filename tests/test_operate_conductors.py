@@ -264,3 +264,16 @@ def test_who_is_gone_runs_nothing() -> None:
             for row in map(entity_view, board.entities())
         }
         assert rows == {"w0": (4, 1, 4), "w1": (None, None, 4), "w2": (4, 1, 4)}
+
+
+def test_conductors_of_every_name_are_missed_and_replaced_like_others(board: JobBoard) -> None:
+    every = {"names": "*", "uptime": 60, "concurrency": 1}
+    board.register_entity(Entity("conductor", "gone", every, ttl=0.001))
+    eventually(lambda: not any(entity.alive for entity in board.entities()))
+    board.post_many([Posting("a"), Posting("b"), Posting("c")])
+    text = next(each["text"] for each in status(board, NONE)["findings"] if each["kind"] == "conductor_gone")
+    assert "Jobs that it ran wait ('a', 'b', 'c'), and no conductor has begun in its place" in text
+    board.register_entity(Entity("conductor", "some names", {"names": ["a", "b", "c"], "uptime": 0}, ttl=600))
+    assert ("ATTENTION", "conductor_gone", "gone") in found(board, NONE), "it has no handler for other names"
+    board.register_entity(Entity("conductor", "new", {**every, "uptime": 0}, ttl=600))
+    assert not any(kind in ("conductor_gone", "no_conductor") for _, kind, _ in found(board, NONE))

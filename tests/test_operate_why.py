@@ -69,6 +69,18 @@ def test_jobs_that_come_before(board: JobBoard) -> None:
     assert (kinds(urgent), kinds(jobs[0])) == (["next"], ["behind"])
 
 
+def test_a_conductor_of_every_name(board: JobBoard) -> None:
+    board.register_entity(Entity("conductor", "any", {"names": "*", "concurrency": 1}))
+    jobs = [board.post("a"), board.post("b"), board.post("c")]
+    assert [kinds(job) for job in jobs] == [["next"], ["behind"], ["behind"]]
+    assert text(jobs[2]).startswith("2 jobs come before it")
+    board.register_entity(Entity("conductor", "any", {"names": "*", "concurrency": 1, "quiet": True}))
+    assert kinds(jobs[0]) == ["quiet"]
+    board.register_entity(Entity("scheduler", "any", {"names": "*"}))
+    board.remove_entity(Entity("conductor", "any"))
+    assert kinds(jobs[0]) == ["no_conductor"]
+
+
 def test_no_conductor_of_what_a_schedule_posts(board: JobBoard) -> None:
     register(board, "report")
     board.schedules.add(Schedule("nightly", Every(hours=1), "reprot"))

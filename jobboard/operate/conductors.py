@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from jobboard.board import JobBoard, client_of
-from jobboard.participants import Entity, began_at, claims, is_full, names_of, number_of, running_names, silence_of
+from jobboard.participants import Entity, began_at, claims, is_full, number_of, running_names, silence_of, stands_in_for
 from jobboard.states import JobState
 
 #: Of how many claimed jobs the owners are counted: one request.
@@ -23,14 +23,14 @@ class GoneConductor:
     :ivar silent: for how many seconds it has not been heard of.
     :ivar held: how many jobs it holds still, of the first :data:`MAX_CLAIMED_READ` that are claimed.
     :ivar ends_in: the seconds until the claims of these are over by themselves; infinity if one never is by time.
-    :ivar names: what it had handlers for.
+    :ivar entity: what it last told.
     :ivar is_replaced: whether another one with these handlers began since, and stands in for no other.
     """
 
     name: str
     silent: float
     held: int
-    names: frozenset[str]
+    entity: Entity = field(compare=False)
     is_replaced: bool
     ends_in: float = 0.0
 
@@ -60,7 +60,7 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
             entity.name,
             silence_of(entity, now),
             held[entity.name],
-            frozenset(names_of(entity)),
+            entity,
             entity.name in replaced,
             ends.get(entity.name, 0.0),
         )
@@ -70,11 +70,11 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
 
 def _replaced(gone: Sequence[tuple[Entity, datetime]], conductors: Iterable[Entity]) -> set[str]:
     """Return the names of those for which another one began; each stands in for one, also if it is gone by now."""
-    began = [(at, entity.name, names_of(entity)) for entity in conductors if (at := began_at(entity)) is not None]
+    began = [(at, entity.name, entity) for entity in conductors if (at := began_at(entity)) is not None]
     later = sorted(began, key=lambda one: one[:2])
     replaced = set()
     for entity, seen in gone:
-        fitting = (one for one in later if one[0] >= seen and one[1] != entity.name and names_of(entity) <= one[2])
+        fitting = (one for one in later if one[0] >= seen and one[1] != entity.name and stands_in_for(one[2], entity))
         if (successor := next(fitting, None)) is not None:
             later.remove(successor)
             replaced.add(entity.name)

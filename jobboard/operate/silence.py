@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from jobboard.operate.conductors import GoneConductor
-from jobboard.participants import Entity, handles, silence_of
+from jobboard.participants import Entity, handled, silence_of
 from jobboard.text import duration
 
 #: For how many seconds it is told that several fell silent together: what was away for longer is looked for elsewhere.
@@ -32,7 +32,7 @@ class Silence:
 
 def last_heard(entities: Iterable[Entity], names: Collection[str], now: float) -> float:
     """Return for how many seconds no conductor that is gone and had handlers for these was heard of; else infinity."""
-    gone = [entity for entity in entities if not entity.alive and any(handles(entity, name) for name in names)]
+    gone = [entity for entity in entities if not entity.alive and handled(entity, names)]
     return min((silence_of(entity, now) for entity in gone), default=math.inf)
 
 

@@ -17,7 +17,7 @@ from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_hear
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
-from jobboard.participants import Entity, names_of, number_of, runs_of, unsent_of
+from jobboard.participants import Entity, handled, names_of, number_of, runs_of, unsent_of
 from jobboard.text import duration
 
 #: How many conductors that went away are told, and how many names of what waits for one.
@@ -226,7 +226,7 @@ def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
     silence = _silence(overview)
     if silence is not None:
         yield Finding(Verdict.ATTENTION, "silent", None, told_silence(silence, overview.gone))
-    missed = {one: sorted(one.names & waiting) if not one.is_replaced else [] for one in overview.gone}
+    missed = {one: sorted(handled(one.entity, waiting)) if not one.is_replaced else [] for one in overview.gone}
     apart = [one for one in overview.gone if silence is None or one.name not in silence.names]
     told = [one for one in apart if one.held or missed[one]]
     for one in sorted(told, key=lambda one: not one.held)[:MAX_GONE]:
@@ -237,9 +237,8 @@ def _of_gone(overview: Overview, limits: Limits) -> Iterator[Finding]:
 def _of_capacity(overview: Overview, limits: Limits, gone: Sequence[GoneConductor]) -> Iterator[Finding]:
     """Tell for some minutes of conductors that are gone for longer than a restart takes, and have work waiting."""
     work = {name.name for name in overview.names if name.numbers.unclaimed and not name.paused}
-    lost = [
-        one for one in gone if not one.is_replaced and limits.unhandled < one.silent <= MAX_TOLD and one.names & work
-    ]
+    away = [one for one in gone if not one.is_replaced and limits.unhandled < one.silent <= MAX_TOLD]
+    lost = [one for one in away if handled(one.entity, work)]
     if lost:
         alive = sum(entity.alive and entity.kind == "conductor" for entity in overview.entities)
         number = f"{len(lost)} of {len(lost) + alive} conductors {'is' if len(lost) == 1 else 'are'} gone"

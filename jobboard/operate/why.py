@@ -18,7 +18,7 @@ from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import Claimers, able_of, why_unclaimed, with_free_slot
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
 from jobboard.operate.why_waiting import why_in_time, why_waiting
-from jobboard.participants import UnsentEnd, names_of, unsent_of
+from jobboard.participants import UnsentEnd, handles_all, names_of, unsent_of
 from jobboard.states import JobState
 from jobboard.text import duration, last_line_of, short_duration, utc
 
@@ -156,7 +156,7 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
     """Count the jobs that the able conductors would claim first."""
-    names = {job.name}.union(*map(names_of, able))
+    names = None if any(map(handles_all, able)) else {job.name}.union(*map(names_of, able))
     ahead = 0
     for other in board.iterjobs(only_unclaimed=True, names=names):
         if other == job or ahead == MAX_AHEAD:

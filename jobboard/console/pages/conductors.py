@@ -17,7 +17,16 @@ from jobboard.console.view import Page, View
 from jobboard.job import Job
 from jobboard.operate.bulk import ACTIONS, Target, of_what, targets_of
 from jobboard.operate.views import holdings
-from jobboard.participants import Entity, is_quiet, names_of, number_of, runs_of, unsent_of
+from jobboard.participants import (
+    EVERY_NAME,
+    Entity,
+    handles_all,
+    is_quiet,
+    names_of,
+    number_of,
+    runs_of,
+    unsent_of,
+)
 from jobboard.quiet import quiet_ones, set_quiet
 from jobboard.states import JobState
 
@@ -127,7 +136,7 @@ def _row(entity: Entity, quiet: frozenset[str]) -> dict[str, Any]:
         "will_be_quiet": entity.name in quiet,
         # Of one that is gone nothing needs to be done, unless the store refuses what it has run.
         "is_folded": not entity.alive and not unsent_of(entity),
-        "names": sorted(names_of(entity)),
+        "names": [EVERY_NAME] if handles_all(entity) else sorted(names_of(entity)),
     }
 
 
