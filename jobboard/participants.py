@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,8 @@ from jobboard.validation import check_expiry, check_text
 
 #: What a conductor tells in place of the names of its handlers if it runs jobs of every name, as those of TaskFlow do.
 EVERY_NAME = "*"
+#: How many of the longest runs a conductor tells, and of how many names how many run.
+_MAX_TOLD, _MAX_NAMES = 5, 20
 #: What tells of more seconds is damaged.
 _MAX_UPTIME = 10 * 365 * 86_400
 
@@ -72,6 +74,15 @@ class Run:
     uuid: str
     name: str
     seconds: float
+
+
+def told_of(runs: Collection[Run]) -> dict[str, Any]:
+    """Return what a conductor tells operators of its handlers: the longest runs, and how many of most names run."""
+    longest = sorted(runs, key=lambda run: -run.seconds)[:_MAX_TOLD]
+    return {
+        "longest": [asdict(run) for run in longest],
+        "running_names": dict(Counter(run.name for run in runs).most_common(_MAX_NAMES)),
+    }
 
 
 def runs_of(entity: Entity) -> list[Run]:
@@ -157,7 +168,7 @@ def handles(entity: Entity, name: str) -> bool:
 
 def stands_in_for(entity: Entity, other: Entity) -> bool:
     """Whether it is a conductor with all the handlers of the other one."""
-    return handles_all(entity) or not handles_all(other) and names_of(other) <= names_of(entity)
+    return handles_all(entity) or (not handles_all(other) and names_of(other) <= names_of(entity))
 
 
 def unhandled(entities: Iterable[Entity], names: Iterable[str]) -> set[str]:

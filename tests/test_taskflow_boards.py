@@ -142,9 +142,9 @@ def test_listeners_hear_of_posts_and_removals_by_anybody(fetch: Fetch) -> None:
 
 def test_a_registered_entity_is_alive_until_its_board_closes(fetch: Fetch) -> None:
     board, other = fetch(), fetch()
-    board.register_entity(entity.Entity("conductor", "c@host:1", {"pid": 1}))
+    board.register_entity(entity.Entity("engine", "e@host:1", {"pid": 1}))
     [seen] = other.board.entities()
-    assert (seen.kind, seen.name, seen.metadata, seen.alive) == ("conductor", "c@host:1", {"pid": 1}, True)
+    assert (seen.kind, seen.name, seen.metadata, seen.alive) == ("engine", "e@host:1", {"pid": 1}, True)
     board.close()
     assert [seen for seen in other.board.entities() if seen.alive] == []
     board.connect()

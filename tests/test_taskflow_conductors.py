@@ -15,6 +15,12 @@ from taskflow.patterns import linear_flow
 from taskflow.persistence.backends import impl_memory
 from taskflow.utils import persistence_utils
 
+from jobboard.operate.status import status
+from jobboard.operate.verdict import Limits
+from jobboard.operate.views import owners
+from jobboard.operate.why import why
+from jobboard.participants import runs_of
+from jobboard.quiet import set_quiet
 from jobboard.testing import eventually
 
 #: What the tasks did, and what lets the first of them end.
@@ -132,7 +138,7 @@ def test_an_engine_whose_claim_is_lost_runs_no_further_task(site: Site, kind: st
     site.start(kind, max_dispatches=1)
     assert HAS_BEGUN.wait(30)
     site.board.board.pause()
-    [handle] = [held for _, held in site.board._keeper._jobs.values()]
+    [handle] = [claim.job for claim in site.board._keeper._jobs.values()]
     site.board.board.release(job.uuid, reason="test")
     assert eventually(lambda: handle.claim_lost)
     MAY_END.set()
@@ -143,3 +149,61 @@ def test_an_engine_whose_claim_is_lost_runs_no_further_task(site: Site, kind: st
 def test_our_conductors_need_our_board() -> None:
     with pytest.raises(TypeError, match="TaskFlowBoard"):
         conductors.fetch("jobboard_blocking", "conductor", object())
+
+
+@KINDS
+def test_operators_see_what_a_conductor_runs(site: Site, kind: str) -> None:
+    site.start(kind)
+    job = site.post(slow_flow)
+    assert HAS_BEGUN.wait(30)
+    board = site.board.board
+    shown = site.board.conductor("conductor")
+    shown.heartbeat.register_again()
+    shown.heartbeat.register_when_due()
+    assert eventually(lambda: runs_of(next(iter(board.entities()))))
+    [entity] = board.entities()
+    slots = site.conductor._slots()
+    assert (entity.name, entity.metadata["names"], entity.metadata["running"]) == ("conductor", "*", 1)
+    assert ([run.uuid for run in runs_of(entity)], entity.metadata["concurrency"]) == ([job.uuid], slots)
+    waiting = [board.post(name, priority="low") for name in ("a", "b", "c")] if slots == 1 else []
+    assert [[reason.kind for reason in why(board, one)] for one in waiting] == [
+        ["no_free_slot"], ["no_free_slot", "behind"], ["no_free_slot", "behind"],
+    ][: len(waiting)]  # fmt: skip
+    seen = status(board, Limits(wait=600, run=600, unhandled=-1))
+    assert (seen["verdict"], seen["conductors"]["longest"]["uuid"]) == ("WELL", job.uuid)
+    assert [owner["alive"] for owner in owners(board)] == [True]
+    site.conductor.stop()
+    MAY_END.set()
+    assert site.conductor.wait(30)
+    assert eventually(lambda: list(board.entities()) == [])
+
+
+@pytest.mark.parametrize("kind", ["blocking", "jobboard_blocking", "jobboard_nonblocking"])
+def test_a_quiet_conductor_claims_no_more_until_it_is_told_so(site: Site, kind: str) -> None:
+    job = site.post(quick_flow)
+    site.start(kind)
+    assert job.wait(30)
+    board = site.board.board
+    tell(site, quiet=True)
+    jobs = [site.post(quick_flow) for _ in range(3)]
+    assert [reason.kind for reason in why(board, board.get(jobs[0].uuid))] == ["quiet"]
+    assert site.board.claim_next("conductor") is None
+    with pytest.raises(exceptions.UnclaimableJob, match="operator"):
+        site.board.claim(jobs[0], "conductor")
+    assert [job.state for job in jobs] == [states.UNCLAIMED] * 3
+    tell(site, quiet=False)
+    assert all(job.wait(30) for job in jobs)
+    tell(site, quiet=True)
+    site.conductor.stop()
+    assert site.conductor.wait(30)
+    site.start(kind)
+    assert site.post(quick_flow).wait(30), "who begins anew is not quiet"
+
+
+def tell(site: Site, *, quiet: bool) -> None:
+    set_quiet(site.board.board, ["conductor"], quiet)
+    shown = site.board.conductor("conductor")
+    shown.heartbeat.register_again()
+    shown.heartbeat.register_when_due()
+    assert eventually(lambda: shown.is_quiet == quiet)
+    assert eventually(lambda: next(iter(site.board.board.entities())).metadata["quiet"] == quiet)

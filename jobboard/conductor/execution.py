@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -24,13 +23,11 @@ from jobboard.conductor.running_job import RunningJob
 from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, UnreadableRecord
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
+from jobboard.participants import Run
 from jobboard.record import Undecodable
 
 if TYPE_CHECKING:
     from jobboard.conductor.batches import Batch
-
-#: How many of the longest runs a conductor tells operators, and of how many names how many run.
-_MAX_TOLD, _MAX_NAMES = 5, 20
 
 _current: ContextVar[Execution | None] = ContextVar("jobboard_execution", default=None)
 
@@ -242,22 +239,8 @@ class Execution:
             raise
 
 
-def longest_of(executions: Iterable[Execution]) -> list[dict[str, Any]]:
-    """Return the handlers that have run longest, for operators: the uuid and the name of each job, and the seconds."""
-    began = {execution: execution.began_at for execution in executions if execution.outcome is None}
-    running = sorted(
-        ((at, execution.snapshot) for execution, at in began.items() if at is not None), key=lambda run: run[0]
-    )
+def runs_among(executions: Iterable[Execution]) -> list[Run]:
+    """Return the handlers that run."""
+    began = [(execution.snapshot, execution.began_at) for execution in executions if execution.outcome is None]
     now = time.monotonic()
-    return [{"uuid": job.uuid, "name": job.name, "seconds": round(now - at, 1)} for at, job in running[:_MAX_TOLD]]
-
-
-def running_names_of(executions: Iterable[Execution]) -> dict[str, int]:
-    """Return how many handlers of each name run, of the names of which most do."""
-    return dict(
-        Counter(
-            execution.snapshot.name
-            for execution in executions
-            if execution.began_at is not None and execution.outcome is None
-        ).most_common(_MAX_NAMES)
-    )
+    return [Run(job.uuid, job.name, round(now - at, 1)) for job, at in began if at is not None]

@@ -17,7 +17,7 @@ from jobboard.conductor.batches import Batches
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines
-from jobboard.conductor.execution import Execution, longest_of, running_names_of
+from jobboard.conductor.execution import Execution, runs_among
 from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
@@ -30,6 +30,7 @@ from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job, row_of
 from jobboard.own_process import OwnProcess
+from jobboard.participants import told_of
 from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
@@ -146,8 +147,7 @@ class ConductorRun:
             **self._options.metadata(),
             "names": sorted(self._all_names),
             "quiet": self._quiet,
-            "longest": longest_of(held),
-            "running_names": running_names_of(held),
+            **told_of(runs_among(held)),
             **self.health(),
         }
 

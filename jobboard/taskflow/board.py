@@ -26,6 +26,7 @@ from jobboard.taskflow.holds import HOLDS
 from jobboard.taskflow.job import TaskFlowJob, priority_of
 from jobboard.taskflow.keeper import Keeper
 from jobboard.taskflow.notifying import BoardNotifier
+from jobboard.taskflow.shown_conductor import ShownConductor
 from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_timeout, option_in_seconds
 
@@ -71,6 +72,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         self._place = wanted.place
         self._persistence = persistence
         self._keeper = Keeper(self.board, self._expiry)
+        self._conductors: dict[str, ShownConductor] = {}
         self.notifier = BoardNotifier(self, bool(emit_notifications))
 
     # -- opened and closed -----------------------------------------------------------------------------------------
@@ -93,6 +95,7 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         self.notifier.board_closes()
         if self.board.connected:
             self._keeper.close()
+            self._conductors.clear()
             self._keeper = Keeper(self.board, self._expiry)
         self.board.close()
 
@@ -154,10 +157,13 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         """Claim one job.
 
         :param expiry: seconds after which the claim ends unless extended; None to renew it until it ends.
-        :raises taskflow.exceptions.UnclaimableJob: it is claimed, also by the same owner, or can't be claimed yet.
+        :raises taskflow.exceptions.UnclaimableJob: it is claimed, also by the same owner, or can't be claimed yet; or
+            an operator has told this conductor to claim no more.
         :raises taskflow.exceptions.NotFound: it is not on the board.
         """
         _check_who(who)
+        if self._is_quiet(who):
+            raise taskflow_errors.UnclaimableJob(f"{who} is to claim no more, as an operator said")
         with translated():
             try:
                 self.board.claim(job.job, who, self._expiry if expiry is None else check_expiry(expiry))
@@ -170,8 +176,13 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
             self._keeper.keep(job, who)
 
     def claim_next(self, who: str) -> TaskFlowJob | None:
-        """Claim the best job in one request, and renew the claim until it ends; None if there is none to claim."""
+        """Claim the best job in one request, and renew the claim until it ends.
+
+        :returns: None if there is none to claim, or an operator has told this conductor to claim no more.
+        """
         _check_who(who)
+        if self._is_quiet(who):
+            return None
         with translated():
             found = self.board.claim_next(who, expiry=self._expiry)
         if not found:
@@ -198,16 +209,39 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         self._end("trash", job, who, lambda: self.board.trash(job.job, who, reason=job.refusal))
 
     def register_entity(self, entity: Any) -> None:
-        """Show a participant, such as a conductor, as alive for as long as this board is open."""
-        metadata = dict(entity.metadata)
+        """Show a participant as alive for as long as this board is open.
+
+        A conductor is shown under the name of its claims, with what it runs. If an operator tells it to be quiet,
+        nothing can be claimed under its name.
+        """
+        if entity.kind == "conductor":
+            conductor = ShownConductor(self.board, entity, self._keeper)
+            self._conductors[conductor.who] = conductor
+            name, heartbeat = conductor.who, conductor.heartbeat
+        else:
+            name, metadata = f"{entity.kind} {entity.name}", dict(entity.metadata)
+            heartbeat = Heartbeat(self.board, entity.kind, entity.name, lambda: metadata, _HEARTBEAT)
         with translated():
-            self._keeper.show(Heartbeat(self.board, entity.kind, entity.name, lambda: metadata, _HEARTBEAT))
+            self._keeper.show(name, heartbeat)
 
     # -- for the rest of this package ------------------------------------------------------------------------------
 
     def job_of(self, job: Job, book: Any = None) -> TaskFlowJob:
         """Return a board's job as TaskFlow's."""
         return TaskFlowJob(self, job, self._persistence, book)
+
+    def conductor(self, who: str) -> ShownConductor:
+        """Return a conductor that has been registered."""
+        return self._conductors[who]
+
+    def conductor_ended(self, who: str) -> None:
+        """It runs no more."""
+        if self._conductors.pop(who, None) is not None:
+            self._keeper.hide(who)
+
+    def _is_quiet(self, who: str) -> bool:
+        conductor = self._conductors.get(who)
+        return conductor is not None and conductor.is_quiet
 
     def waiter(self) -> contextlib.AbstractContextManager[Waiter]:
         """Return who waits for any claimable job."""

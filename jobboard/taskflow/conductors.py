@@ -11,13 +11,17 @@ from typing import Any
 from taskflow import exceptions as taskflow_errors
 from taskflow.conductors.backends import impl_blocking, impl_executor, impl_nonblocking
 from taskflow.listeners import base
+from taskflow.types.entity import Entity
+from taskflow.utils.threading_utils import get_optimal_thread_count
 
+from jobboard.backends.base import Waiter
 from jobboard.client.subscriptions import Interruption
 from jobboard.errors import JobBoardError
 from jobboard.taskflow.board import TaskFlowBoard
 from jobboard.taskflow.errors import FactoryRefused
 from jobboard.taskflow.factories import AllowedFactories
 from jobboard.taskflow.job import TaskFlowJob
+from jobboard.taskflow.shown_conductor import ShownConductor
 
 logger = logging.getLogger("jobboard.taskflow")
 
@@ -53,13 +57,26 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
         self._interruption = Interruption()
         self._has_changed = threading.Event()
         self._left = math.inf
+        self._waiter: Waiter | None = None
+
+    @property
+    def conductor(self) -> Entity:
+        """What it registers: an entity of TaskFlow with the name of its claims."""
+        return Entity(self.ENTITY_KIND, self._name, {"concurrency": self._slots(), "label": self._name})
+
+    def _slots(self) -> int:
+        """Return how many jobs it runs at a time."""
+        return 1
 
     def run(self, max_dispatches: int | None = None) -> None:
         if self._factories is None:
             logger.warning(
                 "conductor %s calls any function that a job of its board names: give it factories=[...]", self._name
             )
-        super().run(max_dispatches)
+        try:
+            super().run(max_dispatches)
+        finally:
+            self._jobboard.conductor_ended(self._name)
 
     def stop(self) -> None:
         super().stop()
@@ -67,11 +84,19 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
         # A signal handler may call this while the same thread holds a lock of what is interrupted.
         threading.Thread(target=self._interruption.come, name="jobboard-stop", daemon=True).start()
 
+    def _quiet_changed(self) -> None:
+        self._has_changed.set()
+        if (waiter := self._waiter) is not None:
+            waiter.interrupt()
+
     def _run_until_dead(self, executor: Any, max_dispatches: int | None = None) -> None:
+        shown = self._jobboard.conductor(self._name)
+        shown.on_change = self._quiet_changed
         self._left = math.inf if max_dispatches is None or max_dispatches < 0 else max_dispatches
         while self._goes_on():
             try:
-                self._dispatch_jobs(executor)
+                self._dispatch_jobs(executor, shown)
+                self._wait_while_quiet(shown)
             except (taskflow_errors.JobFailure, JobBoardError) as error:
                 logger.warning("conductor %s waits for its store: %s", self._name, error)
                 self._wait_timeout.wait()
@@ -79,13 +104,21 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
     def _goes_on(self) -> bool:
         return self._left > 0 and not self._wait_timeout.is_stopped()
 
-    def _dispatch_jobs(self, executor: Any) -> None:
-        with self._jobboard.waiter() as waiter:
+    def _wait_while_quiet(self, shown: ShownConductor) -> None:
+        while True:
+            self._has_changed.clear()
+            if not (shown.is_quiet and self._goes_on()):
+                return
+            self._has_changed.wait()
+
+    def _dispatch_jobs(self, executor: Any, shown: ShownConductor) -> None:
+        with self._jobboard.waiter() as self._waiter:
+            waiter = self._waiter
             self._interruption.will_call(waiter.interrupt)
             while True:
                 # Before the check: whatever changes after it ends the wait below.
                 self._has_changed.clear()
-                if not self._goes_on():
+                if shown.is_quiet or not self._goes_on():
                     return
                 if not self._can_claim_more_jobs(None):
                     self._has_changed.wait()
@@ -132,6 +165,10 @@ class BlockingConductor(WaitingConductor, impl_blocking.BlockingConductor):  # t
 
 class NonBlockingConductor(WaitingConductor, impl_nonblocking.NonBlockingConductor):  # type: ignore[misc]
     """``taskflow.conductors.backends.fetch("jobboard_nonblocking", ...)``: several jobs at a time, in threads."""
+
+    def _slots(self) -> int:
+        most: int = self._max_simultaneous_jobs
+        return most if most > 0 else get_optimal_thread_count()
 
 
 class LostClaimListener(base.Listener):  # type: ignore[misc]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from typing import NamedTuple
 
 from jobboard.backends.rows import Verdict
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard, extend_each
 from jobboard.errors import BoardUnavailable, JobBoardError
 from jobboard.heartbeat import Heartbeat
+from jobboard.participants import Run
 from jobboard.taskflow.job import TaskFlowJob
 
 logger = logging.getLogger("jobboard.taskflow")
@@ -17,6 +20,14 @@ logger = logging.getLogger("jobboard.taskflow")
 #: Seconds between two renewals at most.
 _MAX_INTERVAL = 10.0
 _STOP_TIMEOUT = 5.0
+
+
+class Kept(NamedTuple):
+    """A claim that is renewed, and the monotonic time since when."""
+
+    who: str
+    job: TaskFlowJob
+    since: float
 
 
 class Keeper:
@@ -28,11 +39,12 @@ class Keeper:
     def __init__(self, board: JobBoard, expiry: float) -> None:
         self._board = board
         self._expiry = expiry
-        self._interval = min(expiry / 3, _MAX_INTERVAL)
+        #: Seconds between two renewals, and between two looks whether a participant is to register.
+        self.interval = min(expiry / 3, _MAX_INTERVAL)
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._jobs: dict[str, tuple[str, TaskFlowJob]] = {}
-        self._heartbeats: list[Heartbeat] = []
+        self._jobs: dict[str, Kept] = {}
+        self._heartbeats: dict[str, Heartbeat] = {}
         self._thread: threading.Thread | None = None
 
     def keep(self, job: TaskFlowJob, who: str) -> None:
@@ -41,32 +53,46 @@ class Keeper:
             older = self._jobs.get(job.uuid)
             if older is not None:
                 # A newer claim of the same job proves that the older one is lost.
-                older[1].claim_lost = True
+                older.job.claim_lost = True
             job.claim_lost = False
-            self._jobs[job.uuid] = (who, job)
+            self._jobs[job.uuid] = Kept(who, job, time.monotonic())
             self._ensure_thread()
 
     def drop(self, uuid: str, who: str) -> None:
         """Renew no more what this owner has claimed."""
         with self._lock:
-            if uuid in self._jobs and self._jobs[uuid][0] == who:
+            if uuid in self._jobs and self._jobs[uuid].who == who:
                 del self._jobs[uuid]
 
-    def show(self, heartbeat: Heartbeat) -> None:
-        """Register a participant now and again."""
+    def runs_of(self, who: str) -> list[Run]:
+        """Return the jobs that this owner has claimed without an expiry."""
+        now = time.monotonic()
+        with self._lock:
+            kept = [claim for claim in self._jobs.values() if claim.who == who]
+        return [Run(claim.job.uuid, claim.job.name, round(now - claim.since, 1)) for claim in kept]
+
+    def show(self, name: str, heartbeat: Heartbeat) -> None:
+        """Register a participant now and again, in place of an earlier one of this name."""
         heartbeat.register_when_due()
         with self._lock:
-            self._heartbeats.append(heartbeat)
+            self._heartbeats[name] = heartbeat
             self._ensure_thread()
+
+    def hide(self, name: str) -> None:
+        """Let a participant leave."""
+        with self._lock:
+            heartbeat = self._heartbeats.pop(name, None)
+        if heartbeat is not None:
+            heartbeat.leave()
 
     def close(self) -> None:
         """End the thread; the claims expire, and the participants leave."""
         self._closed.set()
         with self._lock:
             thread, heartbeats = self._thread, self._heartbeats
-            self._heartbeats, self._jobs = [], {}
+            self._heartbeats, self._jobs = {}, {}
         wait_for_thread(thread, _STOP_TIMEOUT)
-        for heartbeat in heartbeats:
+        for heartbeat in heartbeats.values():
             heartbeat.leave()
 
     def _ensure_thread(self) -> None:
@@ -76,7 +102,7 @@ class Keeper:
             self._thread.start()
 
     def _run(self) -> None:
-        while not self._closed.wait(self._interval):
+        while not self._closed.wait(self.interval):
             try:
                 self._renew_all()
             except Exception:
@@ -85,9 +111,9 @@ class Keeper:
 
     def _renew_all(self) -> None:
         with self._lock:
-            claims, heartbeats = list(self._jobs.values()), list(self._heartbeats)
-        for who in {who for who, _ in claims}:
-            self._renew(who, [job for owner, job in claims if owner == who])
+            claims, heartbeats = list(self._jobs.values()), list(self._heartbeats.values())
+        for who in {claim.who for claim in claims}:
+            self._renew(who, [claim.job for claim in claims if claim.who == who])
         for heartbeat in heartbeats:
             heartbeat.register_when_due()
 
@@ -107,7 +133,7 @@ class Keeper:
     def _lose(self, job: TaskFlowJob) -> None:
         with self._lock:
             held = self._jobs.get(job.uuid)
-            if held is None or held[1] is not job:
+            if held is None or held.job is not job:
                 # It ended while it was renewed.
                 return
             del self._jobs[job.uuid]
