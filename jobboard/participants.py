@@ -126,6 +126,11 @@ def silence_of(entity: Entity, now: float) -> float:
     return 0.0 if entity.last_seen is None else max(0.0, now - entity.last_seen.timestamp())
 
 
+def is_silent(entity: Entity, now: float) -> bool:
+    """Whether it has missed two of the four registrations without which it counts as gone."""
+    return silence_of(entity, now) > entity.ttl / 2
+
+
 @dataclass(frozen=True, slots=True)
 class UnsentEnd:
     """A job whose handler has returned and whose end the store has refused for ``seconds``, by this error."""

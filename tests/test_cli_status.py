@@ -104,6 +104,11 @@ def test_a_run_that_no_conductor_has_told_yet(jobboard: Run, board: JobBoard) ->
     assert "oldest run  none was told yet; conductors tell every 10 s\n" in jobboard("status")
 
 
+def test_a_conductor_that_has_missed_two_heartbeats(jobboard: Run, board: JobBoard) -> None:
+    board.register_entity(Entity("conductor", "w", {"names": ["a"], "concurrency": 2}, ttl=1))
+    assert eventually(lambda: "1 alive (1 of them not heard of for two heartbeats), 0 quiet" in jobboard("status"), 10)
+
+
 def test_blocked_jobs_have_a_column_where_there_are_some(board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
     board.register_entity(Entity("conductor", "w", {"names": ["a"]}, 600))
     board.limits.set(lane="tenant:*", running=1)

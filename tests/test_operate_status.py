@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import threading
@@ -128,6 +129,21 @@ def test_what_conductors_tell_may_be_anything(board: JobBoard) -> None:
     ):
         board.register_entity(Entity("conductor", "worker", dict(told)))
         assert found(board) == [("ATTENTION", "no_conductor", "a")]
+
+
+def test_what_a_conductor_told_before_it_fell_silent_is_old() -> None:
+    with memory_board("told") as board:
+        longest = [{"uuid": "0", "name": "a", "seconds": 8}]
+        conductor(board, "a", ttl=40, longest=longest)
+        board.claim(board.post("a"), "worker", expiry=math.inf)
+        seen = status(board)["conductors"]
+        assert (seen["alive"], seen["silent"], seen["longest"]["seconds"]) == (1, 0, 8)
+        clock_of(board).move(21)
+        seen = status(board)["conductors"]
+        assert (seen["alive"], seen["silent"], seen["longest"]["seconds"]) == (1, 1, 8)
+        for job in board.iterjobs():
+            board.release(job)
+        assert status(board)["conductors"]["longest"] is None, "nothing is claimed"
 
 
 def test_what_is_paused(board: JobBoard) -> None:

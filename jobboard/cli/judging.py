@@ -118,7 +118,8 @@ def _lines(view: dict[str, Any]) -> dict[str, str]:
     paused += [f"schedule {id}" for id in schedules["pauses"]]
     slots = f"{conductors['running']} of {conductors['concurrency']} slots taken, {conductors['stuck']} stuck"
     replaced = f" ({conductors['replaced']} of them replaced)" if conductors["replaced"] else ""
-    counted = f"{conductors['alive']} alive, {conductors['quiet']} quiet, {conductors['gone']} gone{replaced}"
+    silent = f" ({conductors['silent']} of them not heard of for two heartbeats)" if conductors["silent"] else ""
+    counted = f"{conductors['alive']} alive{silent}, {conductors['quiet']} quiet, {conductors['gone']} gone{replaced}"
     return {
         "conductors": f"{counted}; {slots}",
         "oldest run": _longest(conductors["longest"], any(name["claimed"] for name in view["names"].values())),

@@ -14,7 +14,7 @@ from jobboard.operate.failing import Attempts
 from jobboard.operate.overview import Overview, overview
 from jobboard.operate.verdict import Finding, Limits, findings, unreachable, worst
 from jobboard.operate.views import paused_view, shards
-from jobboard.participants import Entity, began_at, is_quiet, number_of, runs_of
+from jobboard.participants import Entity, began_at, is_quiet, is_silent, number_of, runs_of
 from jobboard.validation import moment
 
 
@@ -65,6 +65,9 @@ def _view(board: JobBoard, found: list[Finding]) -> dict[str, Any]:
 
 def _seen(look: Overview) -> dict[str, Any]:
     conductors = [entity for entity in look.entities if entity.kind == "conductor"]
+    silent = sum(entity.alive and is_silent(entity, look.at) for entity in conductors)
+    # What runs was claimed, unless its claim is over: who told of it was killed, or tells of it no more soon.
+    longest = _longest(conductors) if look.stats.claimed else None
     schedulers = [entity for entity in look.entities if entity.kind == "scheduler"]
     slots = {what: _sum(conductors, what) for what in ("concurrency", "running", "stuck")}
     return {
@@ -77,7 +80,7 @@ def _seen(look: Overview) -> dict[str, Any]:
         },
         "conductors": _alive(conductors)
         | {"replaced": sum(one.is_replaced for one in look.gone)}
-        | {"quiet": _quiet(conductors), "longest": _longest(conductors)}
+        | {"silent": silent, "quiet": _quiet(conductors), "longest": longest}
         | slots
         | {"started": _started(conductors)},
         "schedulers": _alive(schedulers),

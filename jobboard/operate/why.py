@@ -15,7 +15,7 @@ from jobboard.operate.partly_known import PartlyKnown
 from jobboard.operate.reason import Reason
 from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.views import paused_sentences
-from jobboard.operate.why_conductors import Claimers, able_of, why_unclaimed, with_free_slot
+from jobboard.operate.why_conductors import Claimers, able_of, why_next, why_unclaimed
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import UnsentEnd, handles_all, names_of, unsent_of
@@ -98,7 +98,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         reasons += known.look(lambda: _why_behind(board, job, able), "which jobs there come before it") or []
     reasons += _why_failed(job)
     if not known.unknown and all(reason.kind in ("failed_before", "runs_again") for reason in reasons):
-        reasons.append(Reason("next", f"Nothing holds it back: it is the next for {with_free_slot(able, now)}."))
+        reasons.append(Reason("next", why_next(able, now)))
     return [*reasons, *why_in_time(row.ties, row.token)]
 
 

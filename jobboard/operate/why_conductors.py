@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobboard.operate.reason import Reason
-from jobboard.participants import Entity, handles, is_full, is_quiet, names_of, number_of, running_names, silence_of
+from jobboard.participants import (
+    Entity,
+    handles,
+    is_full,
+    is_quiet,
+    is_silent,
+    names_of,
+    number_of,
+    running_names,
+    silence_of,
+)
 from jobboard.text import duration
 
 if TYPE_CHECKING:
@@ -36,7 +46,7 @@ def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[
     if not able:
         yield _why_unhandled(entities, job, now)
         return
-    heard = [entity for entity in able if not _is_silent(entity, now)]
+    heard = [entity for entity in able if not is_silent(entity, now)]
     if not heard:
         yield Reason("conductor_silent", _silent(able, job, now))
         return
@@ -69,13 +79,14 @@ class Claimers:
         return " and no conductor of its name has a free slot" if all(map(is_full, able)) else ""
 
 
-def with_free_slot(able: Sequence[Entity], now: float) -> str:
-    """Say which conductor has a free slot, as far as it was heard of."""
-    free = [entity for entity in able if not is_full(entity) and not _is_silent(entity, now)]
+def why_next(able: Sequence[Entity], now: float) -> str:
+    """Say that a job is the next, and as of when it is known that a conductor has a free slot for it."""
+    free = [entity for entity in able if not is_full(entity) and not is_silent(entity, now)]
     if not free:
-        return "a conductor with a free slot"
+        return "Nothing holds it back: it is the next for a conductor with a free slot."
     last = min(free, key=lambda entity: silence_of(entity, now))
-    return f"{last.name}, which had a free slot when it was last heard of, {duration(silence_of(last, now))} ago"
+    told = f"{last.name}, which told of a free slot {duration(silence_of(last, now))} ago"
+    return f"It is the next for {told}, and may have filled it since. Nothing else holds it back."
 
 
 def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
@@ -92,11 +103,6 @@ def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
         text = f"{text} {seen}, and did not stop in good order."
         return Reason("no_conductor", text, "Start one; see: jobboard entities")
     return Reason("no_conductor", text, _START_ONE)
-
-
-def _is_silent(entity: Entity, now: float) -> bool:
-    """Whether it has missed two of the four registrations without which it counts as gone."""
-    return silence_of(entity, now) > entity.ttl / 2
 
 
 def _silent(able: Sequence[Entity], job: Job, now: float) -> str:
