@@ -186,7 +186,7 @@ class TestSignal:
         job = board.post("order")
         assert "--value is no JSON" in jobboard("signal", job.uuid, "approved", "--value", "{", status=2)
         end(board, job)
-        assert "no job" in jobboard("signal", job.uuid, "approved", status=1)
+        assert "is not on the board any more" in jobboard("signal", job.uuid, "approved", status=1)
         assert list(job.signals()) == []
 
 

@@ -17,7 +17,7 @@ from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confir
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
-from jobboard.operate.finding import find_job
+from jobboard.operate.finding import check_not_ended, find_job
 from jobboard.operate.selecting import Selection, place_of
 from jobboard.operate.trash import MAX_READ, grouped
 from jobboard.operate.views import paused_texts, paused_view, row_of
@@ -94,6 +94,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_r
     if job is not None and not (is_filtered() or dry_run):
         board = session.board()
         found = find_job(board, job, LIVE)
+        check_not_ended(found, {JobState.COMPLETE})
         board.trash(found, by=by, reason=trashed_by_operator(note))
         _report(session, board, found, "is in the trash")
     else:

@@ -17,7 +17,7 @@ from jobboard.errors import NotFound
 from jobboard.graph.blocked import awaited_signal
 from jobboard.job import row_of
 from jobboard.operate.bulk import ACTIONS, targets_of
-from jobboard.operate.finding import find_job
+from jobboard.operate.finding import check_not_ended, find_job
 from jobboard.operate.importing import exported_jobs, import_jobs
 from jobboard.operate.views import view_of
 from jobboard.states import LIVE, JobState
@@ -92,6 +92,7 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
     """Send a signal to a job, which waits for it or will; of two of one name the first one stays."""
     board = session.board()
     found = find_job(board, job, LIVE)
+    check_not_ended(found)
     is_new = board.signal(found, name, None if value is None else json_of("--value", value), by=by)
     text = "has the signal" if is_new else "had the signal already, and keeps its first value:"
     awaited = awaited_signal(row_of(found))
@@ -119,6 +120,7 @@ def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_
         return
     board = session.board()
     found = find_job(board, job, LIVE)
+    check_not_ended(found)
     outcome = ACTIONS["cancel"].act(board, targets_of([found]), by=by, reason=note)
     if outcome.unchanged:
         raise NotFound(outcome.unchanged[0])

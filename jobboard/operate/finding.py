@@ -106,6 +106,16 @@ def ended_with_key(board: JobBoard, selection: Selection) -> list[Job]:
     return replace(selection, states=_ENDED, limit=_MAX_SHOWN, scan=MAX_SCANNED).newest(board)
 
 
+def check_not_ended(job: Job, ended: Collection[JobState] = _ENDED) -> None:
+    """Refuse a job that has ended already.
+
+    :param ended: the states that count as such.
+    :raises NotFound: it has; says how, and when.
+    """
+    if job.record.state in ended:
+        raise NotFound(f"job {job.uuid} is not on the board any more: {how_it_ended(job)}")
+
+
 def how_it_ended(job: Job) -> str:
     """Say what became of a job that ended, without its uuid: ``resize, in the trash since ...: disk full``."""
     since = utc(job.record.last_modified)
