@@ -71,6 +71,14 @@ def test_a_list_that_is_not_complete_when_the_time_is_over_is_an_error(
         assert boards_of(fetch("default", uri)) == sorted(THREE)
 
 
+def test_what_is_no_board_is_not_listed_on_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running("zookeeper", tmp_path_factory.mktemp("zookeeper")) as store:
+        use(f"{store.uri}/taskflow/jobs", *THREE)
+        use(f"{store.uri}/taskflow", "beside")
+        assert boards_of(fetch("default", f"{store.uri}/taskflow/jobs")) == sorted(THREE)
+        assert boards_of(fetch("default", f"{store.uri}/taskflow")) == ["beside"], "jobs is the path of the others"
+
+
 @pytest.mark.parametrize("store", ["redis", "etcd"])
 def test_a_board_that_was_only_opened_is_not_listed(store: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     with running(store, tmp_path_factory.mktemp(store)) as running_store:

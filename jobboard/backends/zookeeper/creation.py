@@ -25,8 +25,12 @@ class BoardCreation:
         self._connection, self._layout, self._sessions, self._reader = connection, layout, sessions, reader
 
     def boards(self) -> list[str]:
+        home = self._layout.home
         try:
-            return [unquote(part) for part in self._connection.call("get_children", self._layout.home)]
+            found = [unquote(part) for part in self._connection.call("get_children", home)]
+            # What a user has put there is no board, nor a path below it that has boards. Whether a znode is there may
+            # be asked without a right to read it.
+            return [name for name in found if self._connection.call("exists", Layout(home, name).number)]
         except NoNodeError:
             return []
         except KazooException as error:
