@@ -294,18 +294,6 @@ class TestOperating:
         assert jobboard("purge", "--all", "--yes") == "1 job named 'a' purged\n"
         assert list(board.trashed()) == []
 
-    @pytest.mark.parametrize("command", [["trash"], ["cancel"], ["signal"]], ids=" ".join)
-    def test_a_job_that_has_ended_is_told_as_it_stands(
-        self, jobboard: Run, board: JobBoard, command: list[str]
-    ) -> None:
-        job = board.post("resize", key="k")
-        board.claim(job, "me")
-        board.consume(job, "me")
-        more = ["paid"] if command == ["signal"] else []
-        for name in ("resize:k", job.uuid, job.uuid[-6:]):
-            told = jobboard(*command, name, *more, status=1)
-            assert f"job {job.uuid} is not on the board any more: resize, complete since 20" in told
-
     def test_a_job_that_is_not_in_the_trash_is_told_as_it_stands(self, jobboard: Run, board: JobBoard) -> None:
         waiting, claimed, done = (board.post(name) for name in "abc")
         board.claim(claimed, "ann")

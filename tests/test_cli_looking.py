@@ -144,6 +144,18 @@ class TestFindingByKey:
         assert "7 jobs that ended had the key 'a:k'" in told
         assert sum(job.uuid in told for job in jobs) == 5
 
+    @pytest.mark.parametrize("command", [["trash"], ["cancel"], ["signal"]], ids=" ".join)
+    def test_a_job_that_has_ended_is_told_as_it_stands(
+        self, jobboard: Run, board: JobBoard, command: list[str]
+    ) -> None:
+        job = board.post("resize", key="k")
+        board.claim(job, "me")
+        board.consume(job, "me")
+        more = ["paid"] if command == ["signal"] else []
+        for name in ("resize:k", job.uuid, job.uuid[-6:]):
+            told = jobboard(*command, name, *more, status=1)
+            assert f"job {job.uuid} is not on the board any more: resize, complete since 20" in told
+
     @pytest.mark.parametrize("verb", ["restore", "purge"])
     @pytest.mark.parametrize("is_live", [False, True])
     def test_what_is_for_the_trash_takes_the_one_in_it(

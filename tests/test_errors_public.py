@@ -26,6 +26,7 @@ INTERNAL = {
     "backends.etcd.errors.NoReply": "http_client",
     "backends.etcd.errors.RefusedForNow": "http_client",
     "backends.etcd.errors.Unreachable": "http_client",
+    "backends.loading.UnknownOption": "taskflow.configuration; users catch a ValueError",
     "backends.sql.batch.BatchRefused": "posting, schedules, ends_with_posts",
     "backends.sql.transaction.LongPath": "transaction",
     "backends.sql.transaction.Undone": "transaction",

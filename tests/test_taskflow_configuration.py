@@ -97,6 +97,9 @@ def test_the_keys_of_taskflows_drivers_are_understood(
         (ZOOKEEPER | {"read_only": True}, "read_only"),
         (REDIS | {"colour": "red"}, "unknown option 'colour'"),
         (REDIS | {"retenton": 5}, "did you mean retention"),
+        (REDIS | {"ttls": 5}, "did you mean ttl.* host, .* namespace, .* port, "),
+        (ZOOKEEPER | {"paht": "/x"}, "did you mean path.* hosts, .* path, .* ttl, "),
+        ({"board": "jobboard", "uri": "redis://h", "namespase": "x"}, "did you mean namespace.* ttl, uri"),
         (REDIS | {"ssl": True, "ssl_cert_reqs": "none"}, "tls_unverified"),
     ],
 )

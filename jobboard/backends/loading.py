@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -24,6 +24,18 @@ _SQLALCHEMY_DRIVERS: Mapping[str, frozenset[str]] = {
 
 #: Option name -> what makes its value of text.
 Converters = Mapping[str, Callable[[Any], Any]]
+
+
+class UnknownOption(ValueError):
+    """A store has no such option; says which there are.
+
+    :ivar known: which there are.
+    """
+
+    def __init__(self, option: str, scheme: str, known: Iterable[str]) -> None:
+        self.option, self.scheme, self.known = option, scheme, sorted(known)
+        near = "".join(f"; did you mean {close}?" for close in get_close_matches(option, self.known, n=1))
+        super().__init__(f"unknown option {option!r} for {scheme}{near}; there are {', '.join(self.known)}")
 
 
 def load_backend(scheme: str) -> type[Backend]:
@@ -61,9 +73,7 @@ def sort_options(
         elif option in others:
             other_options[option] = _convert(option, others[option], value)
         else:
-            known = sorted({*kind.options, *others})
-            near = "".join(f"; did you mean {close}?" for close in get_close_matches(option, known, n=1))
-            raise ValueError(f"unknown option {option!r} for {kind.scheme}{near}; there are {', '.join(known)}")
+            raise UnknownOption(option, kind.scheme, {*kind.options, *others})
     return backend_options, other_options
 
 

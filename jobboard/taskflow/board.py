@@ -20,7 +20,7 @@ from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job
 from jobboard.logbook import BookRef
 from jobboard.states import LIVE
-from jobboard.taskflow.configuration import configured
+from jobboard.taskflow.configuration import configured, naming_keys
 from jobboard.taskflow.errors import translated
 from jobboard.taskflow.holds import HOLDS
 from jobboard.taskflow.job import TaskFlowJob, priority_of
@@ -67,7 +67,8 @@ class TaskFlowBoard(base.NotifyingJobBoard):  # type: ignore[misc]
         super().__init__(name, conf)
         wanted = configured(conf if client is None else {**conf, "client": client})
         self._expiry = check_expiry(option_in_seconds(wanted.options.pop("expiry", _EXPIRY)))
-        self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
+        with naming_keys(wanted):
+            self.board = fetch(wanted.name, wanted.uri, expiry=self._expiry, **wanted.options)
         client_of(self.board).tokens = _TOKENS
         self._place = wanted.place
         self._persistence = persistence

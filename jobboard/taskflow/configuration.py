@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from jobboard.backends.loading import UnknownOption
 from jobboard.backends.options import truth
 
 #: What TaskFlow's drivers take and a board does by itself: it repeats requests, checks the server's version, encodes.
@@ -17,6 +19,13 @@ _NEEDLESS = {
 }
 #: What TaskFlow's SQL persistence takes, for pools of connections that a board has not.
 _NEEDLESS_FOR_BOOKS = ("max_pool_size", "max_overflow", "pool_timeout", "idle_timeout", "max_retries")
+#: What tells where the board is, in the place of a URI.
+_PLACE = {
+    "redis": ("host", "port", "username", "password", "db", "ssl", "unix_socket_path", "namespace"),
+    "zookeeper": ("hosts", "path", "timeout", "use_ssl"),
+    "etcd": ("host", "port", "path", "protocol"),
+    "": ("uri", "namespace"),
+}
 _TLS = {
     "redis": ("ssl_keyfile", "ssl_certfile", "ssl_cert_reqs", "ssl_ca_certs", "ssl_check_hostname", "ssl_password"),
     "zookeeper": ("keyfile", "keyfile_password", "certfile", "ca", "verify_certs", "check_hostname"),
@@ -31,6 +40,8 @@ class Configured:
     name: str
     uri: str
     options: dict[str, Any] = field(default_factory=dict, repr=False)
+    #: Of which of TaskFlow's drivers the keys were; empty for a URI.
+    driver: str = ""
 
     @property
     def place(self) -> str:
@@ -69,7 +80,18 @@ def configured(conf: Mapping[str, Any], driver: str = "board") -> Configured:
         )
     for key in _NEEDLESS[store]:
         given.pop(key, None)
-    return _STORES[store](given)
+    found = _STORES[store](given)
+    found.driver = store
+    return found
+
+
+@contextmanager
+def naming_keys(wanted: Configured) -> Iterator[None]:
+    """Name the keys of the configuration beside the board's options where an option is refused."""
+    try:
+        yield
+    except UnknownOption as error:
+        raise UnknownOption(error.option, error.scheme, {*error.known, *_PLACE[wanted.driver], "ttl"}) from None
 
 
 def _namespace(given: dict[str, Any]) -> str:

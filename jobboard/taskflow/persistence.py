@@ -11,7 +11,7 @@ from taskflow.persistence import base
 from jobboard.backends.options import truth
 from jobboard.fetching import fetch
 from jobboard.job import Job
-from jobboard.taskflow.configuration import configured
+from jobboard.taskflow.configuration import configured, naming_keys
 from jobboard.taskflow.errors import storing
 from jobboard.taskflow.holds import HOLDS
 from jobboard.taskflow.shelf import Shelf
@@ -51,7 +51,8 @@ class LogBookBackend(ShelfBackend):
         wanted = configured(conf, "connection")
         keeps = truth(wanted.options.pop("keep_logbooks", True))
         self._place = wanted.place
-        self.board = fetch(wanted.name, wanted.uri, **wanted.options)
+        with naming_keys(wanted):
+            self.board = fetch(wanted.name, wanted.uri, **wanted.options)
         super().__init__(conf, Shelf(self.board, self._hold_on, owned=not keeps))
 
     def close(self) -> None:
