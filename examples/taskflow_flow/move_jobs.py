@@ -1,4 +1,4 @@
-"""``python -m taskflow_flow.move_jobs OLD NEW`` moves jobs and their logbooks from TaskFlow's own drivers to a board.
+"""``python move_jobs.py OLD NEW`` moves jobs and their logbooks from TaskFlow's own drivers to a board.
 
 OLD and NEW are files of JSON: ``{"board": {...}, "persistence": {...}}``, each as TaskFlow's ``fetch`` takes it.
 """
