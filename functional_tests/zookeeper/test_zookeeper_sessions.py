@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import queue
 import threading
@@ -364,3 +365,23 @@ def test_a_job_that_is_claimed_names_its_owner(harness: ZooKeeperHarness) -> Non
     board.claim(job, "alice", LONG)
     with pytest.raises(UnclaimableJob, match="alice"):
         harness.board(board.name).claim(job.uuid, "bob")
+
+
+def test_a_client_that_is_told_to_stop_does_not_warn_that_its_connection_is_lost(
+    behind: ZooKeeperHarness, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = behind.board()
+    proxy.shut()
+    assert eventually(lambda: not board.connected)
+    assert eventually(lambda: "Connection dropped" in warnings_of(caplog)), "it was not told to stop"
+    proxy.open_again()
+    assert eventually(lambda: board.connected)
+    caplog.clear()
+    # As where the server closes the connection before kazoo has read the answer to its close.
+    backend: Any = board._backend
+    backend._connection.close(keep_session=True)
+    assert warnings_of(caplog) == ""
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> str:
+    return "\n".join(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)

@@ -48,6 +48,18 @@ _kazoo_logger.addHandler(logging.NullHandler())
 _kazoo_logger.addFilter(lambda record: record.levelno >= logging.INFO)
 
 
+class _KazooLogger(logging.LoggerAdapter[logging.Logger]):
+    """Where one client of kazoo reports.
+
+    A server may break the connection before kazoo has read the answer to its close; kazoo warns of that as of a fault.
+    """
+
+    is_stopping = False
+
+    def isEnabledFor(self, level: int) -> bool:
+        return super().isEnabledFor(level) and not (self.is_stopping and level == logging.WARNING)
+
+
 class Connection:
     """Sends requests, waits for their replies, and knows whether the servers can be reached.
 
@@ -82,12 +94,13 @@ class Connection:
 
     def open(self, timeout: float) -> None:
         client = self._lent
+        self._logger = _KazooLogger(_kazoo_logger, {})
         if client is None:
             client = KazooClient(
                 **self._settings,
                 handler=Handler(),
                 connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0, max_jitter=0.2),
-                logger=_kazoo_logger,
+                logger=self._logger,
             )
             internals = KazooInternals(client, self._settings["timeout"])
             internals.retry_lost_connects()
@@ -137,9 +150,9 @@ class Connection:
         if client is not None and client is not self._lent and self._internals is not None:
             self._internals.close_copied_sockets()
 
-    @staticmethod
-    def _stop(internals: KazooInternals, *, keep_session: bool) -> None:
+    def _stop(self, internals: KazooInternals, *, keep_session: bool) -> None:
         """Stop a client. kazoo may wait for the server far too long, so a thread does it."""
+        self._logger.is_stopping = True
         thread = threading.Thread(
             target=internals.stop, kwargs={"keep_session": keep_session}, name="jobboard-zookeeper-close", daemon=True
         )
