@@ -69,6 +69,9 @@ def test_jobs_that_nobody_claims(board: JobBoard) -> None:
     assert found(board, NONE) == [("BAD", "no_conductor", "a")]
     conductor(board, "a", "b", refused=["a"])
     assert found(board, NONE) == [("BAD", "no_conductor", "a")]
+    assert " Start one, or trash them." in status(board)["findings"][0]["text"]
+    conductor(board, "a", "b", quiet=True)
+    assert " Let one claim again (jobboard quiet --off worker), or trash" in status(board)["findings"][0]["text"]
     conductor(board, "a", ttl=0.001, longest=[{"uuid": "7", "name": "a", "seconds": 60}])
     eventually(lambda: not board.entities()[0].alive)
     assert status(board)["conductors"]["longest"] is None

@@ -17,7 +17,7 @@ from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_hear
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
-from jobboard.participants import Entity, handled, names_of, number_of, runs_of, unsent_of
+from jobboard.participants import Entity, handled, is_quiet, names_of, number_of, runs_of, unsent_of
 from jobboard.text import duration
 
 #: How many conductors that went away are told, and how many names of what waits for one.
@@ -170,7 +170,9 @@ def _nobody_claims(overview: Overview, limits: Limits, names: Sequence[str], wai
     restart = limits.unhandled * (_OUTAGE if _silence(overview) else 1)
     if silent <= restart:
         return Verdict.ATTENTION, f"Wait for one that does, last heard of {duration(silent)} ago"
-    return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, "Start one"
+    quiet = [one.name for one in overview.entities if one.alive and is_quiet(one) and handled(one, names)]
+    cure = f"Let one claim again (jobboard quiet --off {shlex.quote(quiet[0])})" if quiet else "Start one"
+    return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, cure
 
 
 def _full(name: NameOverview) -> str:
