@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InvalidDetails,
         RunAgain,
         RunningJob,
+        StepNotStored,
         StepsChanged,
         Task,
     )
@@ -108,6 +109,7 @@ __all__ = [
     "Scheduler",
     "Schedules",
     "StaleBook",
+    "StepNotStored",
     "StepsChanged",
     "Task",
     "Then",
@@ -124,7 +126,7 @@ _NAMES = {
     "board": "JobBoard",
     "conductor": (
         "AsyncBatchJob AsyncRunningJob Backoff BatchJob Broken Cancelled Conductor Handlers InvalidDetails RunAgain "
-        "RunningJob StepsChanged Task"
+        "RunningJob StepNotStored StepsChanged Task"
     ),
     "configuration": "connect",
     "converter": "Converter",

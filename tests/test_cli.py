@@ -288,7 +288,7 @@ class TestOperating:
     def test_without_a_yes_and_a_terminal_nothing_happens(self, jobboard: Run, board: JobBoard) -> None:
         job = board.post("a")
         board.trash(job, by="me")
-        for command in (["purge", "--all"], ["purge", job.uuid], ["restore", "--all"], ["restore", "--reason", ""]):
+        for command in (["purge", "--all"], ["purge", job.uuid], ["restore", "--all"], ["restore", "--job-name", "a"]):
             assert "--yes" in jobboard(*command, status=USAGE)
         assert list(board.trashed()) == [job]
         assert jobboard("purge", "--all", "--yes") == "1 job named 'a' purged\n"

@@ -7,7 +7,7 @@ from jobboard.conductor.handlers import Backoff, Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
-from jobboard.conductor.steps import StepsChanged
+from jobboard.conductor.steps import StepNotStored, StepsChanged
 from jobboard.conductor.task import Task
 from jobboard.conductor.typed_details import InvalidDetails
 
@@ -23,6 +23,7 @@ __all__ = [
     "InvalidDetails",
     "RunAgain",
     "RunningJob",
+    "StepNotStored",
     "StepsChanged",
     "Task",
     "stop_on_signals",

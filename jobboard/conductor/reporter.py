@@ -16,6 +16,8 @@ from jobboard.text import in_one_line
 
 #: How loud the end of a claim is; other ends are of level INFO.
 _LEVELS = {"failed": logging.WARNING, "trashed": logging.ERROR}
+#: What the log says of an outcome whose own word could be misread: "again after 2 s" ran for so long.
+_WORDS = {"again": "suspended"}
 #: How many names of jobs a line shows.
 _MAX_NAMES = 20
 
@@ -40,7 +42,9 @@ class Reporter:
         logger.info(text, self._who, shown, more, slots, "s" * (slots != 1), where)
 
     def conductor_stopped(self) -> None:
-        counted = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self._counts.items()))
+        counted = ", ".join(
+            f"{number} {_WORDS.get(outcome, outcome)}" for outcome, number in sorted(self._counts.items())
+        )
         seconds = time.monotonic() - self._began
         logger.info("conductor %s stopped after %.1f s: %s", self._who, seconds, counted or "no job ended")
 
@@ -56,8 +60,8 @@ class Reporter:
     def _log(self, execution: Execution, outcome: str, seconds: float, level: int) -> None:
         job = execution.snapshot
         facts = {"job": job.name, "uuid": job.uuid, "attempt": job.attempts, "seconds": seconds, "outcome": outcome}
-        text = "job %s %s attempt %d took %.3f s: %s"
-        arguments: list[object] = [repr(job.name), job.uuid, job.attempts, seconds, outcome]
+        text = "job %s %s attempt %d %s after %.3f s"
+        arguments: list[object] = [repr(job.name), job.uuid, job.attempts, _WORDS.get(outcome, outcome), seconds]
         if reason := _reason_of(execution):
             text += ": %s"
             arguments.append(reason)
