@@ -203,3 +203,20 @@ def test_a_plain_schedule_that_is_wrong_is_refused(change: dict[str, Any]) -> No
         schedule_from_plain({"id": "a"})
     with pytest.raises(TypeError):
         schedule_from_plain([1])
+
+
+@pytest.mark.parametrize(
+    ("options", "fires"),
+    [
+        ({}, [60]),
+        ({"coalesce": "earliest"}, [1]),
+        ({"coalesce": "earliest", "misfire_grace": 1800.0}, [50]),
+        ({"coalesce": "all", "max_instances": None}, list(range(1, 61))),
+        ({"misfire_grace": 600.0}, []),
+    ],
+)
+def test_what_was_due_by_a_moment_is_late_by_the_present_one(options: dict[str, Any], fires: list[int]) -> None:
+    schedule = minutely(**options)
+    made = plan(schedule, progress_of(schedule), ZERO + 80 * 60, 100, until=ZERO + 60 * 60)
+    assert (made.fires, made.progress.upcoming) == ([ZERO + 60 * n for n in fires], ZERO + 61 * 60)
+    assert made.progress.missed == (0 if schedule.coalesce == "all" else MAX_COUNTED)

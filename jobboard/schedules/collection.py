@@ -18,23 +18,19 @@ from jobboard.schedules import pausing
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord
-from jobboard.schedules.schedule import (
-    Schedule,
-    Unreadable,
-    check_details,
-    schedule_from_plain,
-)
+from jobboard.schedules.schedule import Schedule, Unreadable, check_details, schedule_from_plain
 from jobboard.schedules.stored_schedules import StoredSchedules
 from jobboard.schedules.transitions import (
     Stored,
+    begin_pause,
     change_of,
     check_next_run_time,
     first_progress,
+    has_other_times,
     is_put_off_by_start,
     kept_progress,
     posting_of,
     readable_of,
-    start_at,
     step_by_hand,
     step_of_backfill,
 )
@@ -160,9 +156,16 @@ class Schedules:
             self._check_lane(schedule)
             if "trigger" in changes:
                 check_interval(schedule.trigger, self._client.least_interval)
+            is_resumed = stored.schedule.paused and not schedule.paused and stored.progress.fault is None
+            if is_resumed and not has_other_times(stored.schedule, schedule):
+                return self._firing.step_of_resume(stored, schedule, now, "modified")
             return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")
 
-        return self._stored.change(id, decide)
+        return (
+            self._stored.change_until_resumed(id, decide)
+            if changes.get("paused") is False
+            else self._stored.change(id, decide)
+        )
 
     def pause(self, id: str, note: str | None = None) -> Schedule:
         """Let the schedule not be due until :meth:`resume`. Atomic and idempotent.
@@ -174,7 +177,9 @@ class Schedules:
 
         def decide(stored: Stored, now: float) -> ScheduleStep:
             progress = stored.progress.copy()
-            progress.note, progress.buffered = text, None
+            progress.note = text
+            if not stored.schedule.paused:
+                begin_pause(progress, now)
             paused = replace(stored.schedule, paused=True)
             return change_of(paused, stored.version, progress, now, f"paused: {text}" if text else "paused")
 
@@ -183,7 +188,8 @@ class Schedules:
     def resume(self, id: str) -> Schedule:
         """End a pause, or try again a schedule that was set aside. Atomic and idempotent.
 
-        Fire times that passed meanwhile are left out.
+        Fire times that passed meanwhile are left out. Those that were due before the pause are posted now, or missed,
+        by the schedule's policies; more than one step of the store can post are posted in parts.
 
         :raises NotFound: there is no such schedule.
         """
@@ -191,13 +197,9 @@ class Schedules:
         def decide(stored: Stored, now: float) -> ScheduleStep | None:
             if not stored.schedule.paused and stored.progress.fault is None:
                 return None
-            progress = stored.progress.copy()
-            progress.note = progress.fault = None
-            resumed = replace(stored.schedule, paused=False)
-            start_at(resumed, progress, now)
-            return change_of(resumed, stored.version, progress, now, "resumed")
+            return self._firing.step_of_resume(stored, replace(stored.schedule, paused=False), now, "resumed")
 
-        return self._stored.change(id, decide)
+        return self._stored.change_until_resumed(id, decide)
 
     def pause_all(self, note: str | None = None) -> None:
         """Let no scheduler post anything for this board, wherever it runs, until :meth:`resume_all`. Idempotent.

@@ -20,7 +20,14 @@ from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.schedule import Schedule, unpack_schedule
-from jobboard.schedules.transitions import Stored, most_postings, quarantine, quarantine_unreadable, step_of
+from jobboard.schedules.transitions import (
+    Stored,
+    most_postings,
+    quarantine,
+    quarantine_unreadable,
+    step_of,
+    step_of_resume,
+)
 from jobboard.states import LIVE
 from jobboard.text import in_one_line, line_of
 
@@ -223,6 +230,11 @@ class Firing:
     def most_of(self, schedule: Schedule) -> int:
         """Return how many jobs of a schedule one step may post."""
         return most_postings(schedule, self._backend.capabilities.largest_step)
+
+    def step_of_resume(self, stored: Stored, resumed: Schedule, now: float, reason: str) -> ScheduleStep:
+        """Return the step that ends a schedule's pause, and posts what was due before it."""
+        progress = self.progress_now(stored)
+        return step_of_resume(stored, resumed, progress, now, self.most_of(resumed), reason)
 
     def progress_now(self, stored: Stored) -> Progress:
         """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""

@@ -95,7 +95,7 @@ def jitter_of(schedule_id: str, fire_time: datetime, jitter: float) -> timedelta
 
 def next_due(schedule: Schedule, progress: Progress, now: float) -> float | None:
     """Return when a scheduler must look at the schedule next; None for never."""
-    if schedule.paused or progress.fault is not None or _is_run_out(schedule, progress):
+    if schedule.paused or progress.fault is not None or is_run_out(schedule, progress):
         return None
     moments = [] if progress.upcoming is None else [due_at(schedule, progress.upcoming)]
     if progress.buffered is not None:
@@ -103,19 +103,20 @@ def next_due(schedule: Schedule, progress: Progress, now: float) -> float | None
     return min(moments, default=None)
 
 
-def plan(schedule: Schedule, progress: Progress, now: float, most: int) -> Plan:
+def plan(schedule: Schedule, progress: Progress, now: float, most: int, until: float | None = None) -> Plan:
     """Decide about every fire time that is due.
 
     :param progress: with ``live`` as it is now.
     :param most: how many jobs one step can post at most; what is beyond stays due.
+    :param until: decide only about those that were due by this moment; by default by now.
     """
     made = Plan(progress.copy())
-    times = _overdue(schedule, made, now, most)
+    times = _overdue(schedule, made, now, most, now if until is None else until)
     times = _leave_out_late(schedule, made, times, now)
     times = _coalesce(schedule, made, times)
     _fill_room(schedule, made, times)
     made.progress.runs += len(made.fires)
-    if _is_run_out(schedule, made.progress):
+    if is_run_out(schedule, made.progress):
         made.progress.upcoming = made.progress.buffered = None
     for omitted in made.omitted:
         if omitted.kind is EventKind.MISSED:
@@ -125,20 +126,20 @@ def plan(schedule: Schedule, progress: Progress, now: float, most: int) -> Plan:
     return made
 
 
-def _overdue(schedule: Schedule, made: Plan, now: float, most: int) -> list[float]:
-    """Return the fire times that are due, and settle them; of too many only those that matter."""
+def _overdue(schedule: Schedule, made: Plan, now: float, most: int, until: float) -> list[float]:
+    """Return the fire times that were due by ``until``, and settle them; of too many only those that matter."""
     progress = made.progress
     if progress.upcoming is None or schedule.paused:
         return []
     if schedule.coalesce == "all":
-        times, upcoming = _all_of(schedule, made, now)
+        times, upcoming = _all_of(schedule, made, until)
         if progress.buffered is not None:
             # It may be posted as well. One of those that are due is looked at in any case, or else nothing would move.
             most = max(1, most - 1)
         if len(times) > most:
             times, upcoming = times[:most], times[most]
     else:
-        times, upcoming = _ends_of(schedule, made, now)
+        times, upcoming = _ends_of(schedule, made, now, until)
     if times:
         progress.settled = times[-1]
     progress.upcoming = upcoming
@@ -162,9 +163,9 @@ def _all_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], fl
     return times[-MAX_CAUGHT_UP:], upcoming
 
 
-def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], float | None]:
+def _ends_of(schedule: Schedule, made: Plan, now: float, until: float) -> tuple[list[float], float | None]:
     """Return the fire times that are due; of many the first and the last, of which one will be posted."""
-    times, upcoming = _walk(schedule, made.progress.upcoming, now, MAX_COUNTED)
+    times, upcoming = _walk(schedule, made.progress.upcoming, until, MAX_COUNTED)
     if len(times) <= MAX_COUNTED:
         return times, upcoming
     made.omit(
@@ -175,9 +176,9 @@ def _ends_of(schedule: Schedule, made: Plan, now: float) -> tuple[list[float], f
     first: float | None = times[0]
     if schedule.misfire_grace is not None:
         first = first_fire_time(schedule, now - schedule.misfire_grace - schedule.jitter - MICROSECOND)
-    certain = now - schedule.jitter
+    certain = until - schedule.jitter
     latest = _last_fire_time(schedule, times[0], certain) or times[0]
-    rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), now, MAX_CAUGHT_UP)
+    rest, upcoming = _walk(schedule, first_fire_time(schedule, latest), until, MAX_CAUGHT_UP)
     head = [first] if first is not None and first < latest else []
     return [*head, latest, *rest], upcoming
 
@@ -243,5 +244,6 @@ def _fill_room(schedule: Schedule, made: Plan, times: list[float]) -> None:
     made.omit(EventKind.SKIPPED, rest, f"{schedule.max_instances} of its jobs are live already")
 
 
-def _is_run_out(schedule: Schedule, progress: Progress) -> bool:
+def is_run_out(schedule: Schedule, progress: Progress) -> bool:
+    """Whether a schedule has posted as many fire times as it may."""
     return schedule.max_runs is not None and progress.runs >= schedule.max_runs

@@ -11,6 +11,7 @@ from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, NotFound, UnreadableSchedule
 from jobboard.schedules.pausing import pause_in
+from jobboard.schedules.planning import MAX_CAUGHT_UP
 from jobboard.schedules.schedule import Schedule, check_schedule_id, unpack_schedule
 from jobboard.schedules.transitions import Stored, readable_of, removal_of
 
@@ -65,6 +66,17 @@ class StoredSchedules:
             return decide(old, now)
 
         return self.change_or_add(id, decide_on_it)
+
+    def change_until_resumed(self, id: str, decide: Change) -> Schedule:
+        """End a schedule's pause by steps, each of which decides about one fire time or more.
+
+        :raises NotFound: there is none of this id.
+        """
+        for _ in range(MAX_CAUGHT_UP):
+            seen = self.change(id, decide)
+            if not seen.paused:
+                break
+        return seen
 
     def change_or_add(self, id: str, decide: ChangeOrAdd) -> Schedule:
         """Change a schedule, or add one of this id, and return it as it is then."""

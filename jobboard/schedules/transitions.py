@@ -15,7 +15,7 @@ from jobboard.codec import MAX_ENCODED
 from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
-from jobboard.schedules.planning import MICROSECOND, Plan, first_fire_time, next_due
+from jobboard.schedules.planning import MICROSECOND, Plan, due_at, first_fire_time, is_run_out, next_due, plan
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
 from jobboard.schedules.triggers import At
@@ -102,6 +102,16 @@ def start_at(schedule: Schedule, progress: Progress, now: float) -> None:
     progress.upcoming = first_fire_time(schedule, progress.settled)
 
 
+def begin_pause(progress: Progress, now: float) -> None:
+    """Keep the moment of a pause: what is upcoming, and was due by then, is decided about when the pause ends."""
+    progress.settled = max(now, progress.settled)
+
+
+def has_other_times(old: Schedule, new: Schedule) -> bool:
+    """Whether a schedule that takes the place of another has a trigger, a start or an end of its own."""
+    return any(getattr(old, what) != getattr(new, what) for what in _TIMES)
+
+
 def kept_progress(old: Schedule, new: Schedule, now: float, next_run_time: float | None = None) -> Progress:
     """Return the progress of a schedule that takes the place of another.
 
@@ -109,18 +119,18 @@ def kept_progress(old: Schedule, new: Schedule, now: float, next_run_time: float
     """
     assert old.progress is not None
     progress = old.progress.copy()
-    has_other_times = any(getattr(old, what) != getattr(new, what) for what in _TIMES)
-    if has_other_times or _starts_anew(old, new, progress):
-        if old.trigger != new.trigger or (has_other_times and next_run_time is not None):
+    times_differ = has_other_times(old, new)
+    if times_differ or _starts_anew(old, new, progress):
+        if old.trigger != new.trigger or (times_differ and next_run_time is not None):
             _start_new(new, progress, now, next_run_time)
         else:
             start_at(new, progress, now)
         progress.buffered = None
     progress.fault = None
-    if new.paused:
-        progress.buffered = None
-    else:
+    if not new.paused:
         progress.note = None
+    elif not old.paused:
+        begin_pause(progress, now)
     if new.max_runs is not None and progress.runs >= new.max_runs:
         progress.upcoming = progress.buffered = None
     return progress
@@ -235,8 +245,36 @@ def step_with(
 
 def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
     """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
-    event = ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
-    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (event,))
+    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (_change_told(schedule, reason),))
+
+
+def step_of_resume(
+    stored: Stored, schedule: Schedule, progress: Progress, now: float, most: int, reason: str
+) -> ScheduleStep:
+    """Return the step that ends a schedule's pause.
+
+    What was due before the pause is decided about as any overdue fire time is; what fell into the pause is left out.
+    If that is more jobs than one step can post, the schedule is still paused after the step, and the next one goes on.
+
+    :param schedule: as it is to be, not paused.
+    :param progress: with ``live`` as it is now.
+    """
+    paused_at = progress.settled
+    # What was set aside may not be able to tell its fire times.
+    made = plan(schedule, progress, now, most, paused_at) if progress.fault is None else Plan(progress.copy())
+    after = made.progress
+    if after.fault is None and after.upcoming is not None and due_at(schedule, after.upcoming) <= paused_at:
+        after.settled = paused_at
+        return step_of(Stored(replace(schedule, paused=True), stored.version), made, now)
+    after.note = after.fault = None
+    if not is_run_out(schedule, after):
+        start_at(schedule, after, now)
+    step = step_of(Stored(schedule, stored.version), made, now)
+    return replace(step, events=(_change_told(schedule, reason), *step.events))
+
+
+def _change_told(schedule: Schedule, reason: str) -> ScheduleEvent:
+    return ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
 
 
 def removal_of(row: ScheduleRow) -> ScheduleStep:

@@ -54,6 +54,7 @@ from jobboard.testing.contract.operators import (
 from jobboard.testing.contract.ordering import OrderingCases
 from jobboard.testing.contract.outages import MeanwhileCases, OutageCases
 from jobboard.testing.contract.owned_books import OwnedBookCases
+from jobboard.testing.contract.paused_schedules import PausedScheduleCases
 from jobboard.testing.contract.poison import PoisonCases
 from jobboard.testing.contract.posting import PostingCases
 from jobboard.testing.contract.processes import ProcessCases
@@ -73,7 +74,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1465
+CONTRACT_CASES = 1472
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
 WHOLE_BOARD_CASES = 48
@@ -97,7 +98,7 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
-    FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
+    PausedScheduleCases, FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
     RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,

@@ -119,18 +119,6 @@ class ScheduleCases(Case):
         seen = board.schedules.modify("report", paused=False)
         assert (seen.state, seen.progress.note) == ("active", None)  # type: ignore[union-attr]
 
-    def test_what_waits_for_room_is_forgotten_by_a_pause(self, board: JobBoard) -> None:
-        for pause in (board.schedules.pause, lambda id: board.schedules.modify(id, paused=True)):
-            overdue(board, hourly(overlap="buffer_one", coalesce="all"), hours=2)
-            assert fire(board) == 1
-            pause("report")
-            made = firing(board).fire_waiting(["report"])
-            assert (made.taken, made.waiting) == (0, {})
-            board.schedules.resume("report")
-            board.cancel(next(board.iterjobs()))
-            assert (fire(board), firing(board).fire_waiting(["report"]).posted, board.job_count) == (0, 0, 0)
-            board.schedules.remove("report")
-
     def test_fewer_runs_than_there_were_finish_it(self, board: JobBoard) -> None:
         overdue(board, hourly(coalesce="all", max_instances=None))
         assert fire(board) == 3
@@ -150,18 +138,6 @@ class ScheduleCases(Case):
         seen = board.schedules.get("report")
         assert seen.next_fire_time is not None
         assert seen.next_fire_time.timestamp() > settled
-
-    def test_a_paused_schedule_is_not_due(self, board: JobBoard, other: JobBoard) -> None:
-        overdue(board, hourly())
-        other.schedules.pause("report", "the printer is broken")
-        other.schedules.pause("report", "the printer is still broken")
-        seen = board.schedules.get("report")
-        assert (seen.state, seen.next_fire_time, fire(board)) == ("paused", None, 0)
-        assert seen.progress is not None
-        assert seen.progress.note == "the printer is still broken"
-        board.schedules.resume("report")
-        assert (fire(board), board.schedules.get("report").state) == (0, "active")
-        assert board.schedules.resume("report").next_fire_time == board.schedules.upcoming("report", 1)[0]
 
     def test_a_removed_schedule_is_gone_and_its_jobs_stay(self, board: JobBoard, other: JobBoard) -> None:
         overdue(board, hourly())
