@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -240,6 +240,7 @@ _LEAVES: list[tuple[type, Callable[[Any], str | None]]] = [
     (datetime, lambda value: None if value.tzinfo else "a naive datetime names no moment; add a tzinfo"),
     (Sequence, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
     (Set, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
+    (Iterator, lambda value: f"{_name_of(type(value))} is not supported; convert it to list"),
 ]
 
 

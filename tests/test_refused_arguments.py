@@ -84,6 +84,9 @@ def test_an_error_says_what_is_wrong_with_which_argument(board: JobBoard) -> Non
         board.post_many(Posting("a"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="details.tags can't be stored: set is not supported; convert it to list"):
         board.post("a", details={"tags": {"a", "b"}})
+    for tags in ((tag for tag in "ab"), map(str, "ab"), iter(["a"])):
+        with pytest.raises(ValueError, match=r"details.tags can't be stored: \w+ is not supported; convert it to list"):
+            board.post("a", details={"tags": tags})
 
 
 @pytest.mark.parametrize(
