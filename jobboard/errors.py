@@ -114,7 +114,8 @@ class TransactionUndone(BoardUnavailable):
 
     The causes: a deadlock, a serialization failure, a row of the same key that somebody else inserted meanwhile, or a
     connection that broke before the commit. The board runs its own transactions again for ten seconds before it raises
-    this. In a transaction of yours (``connection=``) only you can: roll back, and begin anew.
+    this, but not those that open it. In a transaction of yours (``connection=``) only you can: roll back, and begin
+    anew.
 
     :ivar is_silent: the server did not reply in time; another try would wait as long.
     :ivar is_key_taken: somebody else inserted a row of the same key.
