@@ -186,10 +186,13 @@ def test_several_programs_may_make_the_tables_at_the_same_moment(postgresql: Pos
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert failed == []
-    for board in boards:
-        board.post("resize")
-        board.close()
+    try:
+        assert failed == []
+        for board in boards:
+            board.post("resize")
+    finally:
+        for board in boards:
+            board.close()
 
 
 def test_a_board_that_was_made_in_one_mode_is_migrated_and_audited_in_the_other(postgresql: PostgresqlServer) -> None:

@@ -26,7 +26,7 @@ def end_delay(row: JobRow, place: float, limit: LaneLimit) -> None:
     if is_kept and limit.rate is None:
         row.state, row.place = JobState.UNCLAIMED, place
     elif is_kept:
-        # Another start, which the rate must let. Nothing that waits was to run before it, and nothing passes it now.
+        # Another start, which the rate must let. Nothing of its priority was to run before it, or passes it now.
         join(row, row.created_on)
     else:
         join(row, place)

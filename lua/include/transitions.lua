@@ -41,7 +41,7 @@ local function end_delay(job, place)
   if is_kept and not limit.rate then
     job.state, job.place = 'UNCLAIMED', place
   elseif is_kept then
-    -- Another start, which the rate must let. Nothing that waits was to run before it, and nothing passes it now.
+    -- Another start, which the rate must let. Nothing of its priority was to run before it, or passes it now.
     join(job, place_of(job.created, job.priority))
   else
     join(job, place)

@@ -35,6 +35,11 @@ def wait_for_turn(try_lock: Callable[[], bool], where: str, timeout: float) -> N
         time.sleep(_POLL)
 
 
+#: How a statement fails whose table was made meanwhile: by what it met of it first, its rows in the catalogue, the
+#: table, or the type of its rows.
+_MADE_MEANWHILE = (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject)
+
+
 @contextlib.contextmanager
 def locked_row(
     connection: psycopg.Connection[Any], table_names: TableNames, where: str, timeout: float
@@ -64,7 +69,7 @@ def _make(connection: psycopg.Connection[Any], table_names: TableNames, table: s
         made = made[-1:]
     for statement in made:
         # Two that make it at the same moment: the one that comes later fails, and finds it.
-        with contextlib.suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        with contextlib.suppress(*_MADE_MEANWHILE):
             connection.execute(statement.encode())
 
 
