@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from helpers.findings import NONE, conductor, found
 
 from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, Posting, Rate, Schedule, backend
 from jobboard.board import client_of
@@ -20,26 +21,11 @@ from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.testing import clock_of, eventually, memory_board
 
-#: Everything is too late at once.
-NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
-
 
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
     with backend(request.node.name, "memory") as board:
         yield board
-
-
-def conductor(board: JobBoard, *names: str, ttl: float = 600, **told: Any) -> None:
-    board.register_entity(
-        Entity("conductor", "worker", {"names": list(names), "concurrency": 2, "running": 1, **told}, ttl)
-    )
-
-
-def found(board: JobBoard, limits: Limits | None = None) -> list[tuple[str, str, str | None]]:
-    view = status(board, limits)
-    assert view["verdict"] == (view["findings"][0]["verdict"] if view["findings"] else "WELL"), "the worst comes first"
-    return [(finding["verdict"], finding["kind"], finding["about"]) for finding in view["findings"]]
 
 
 def test_a_board_that_does_its_work_is_well(board: JobBoard) -> None:

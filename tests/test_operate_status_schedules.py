@@ -5,37 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
+from helpers.findings import NONE, conductor, found
 
 from jobboard import Cron, Entity, Every, JobBoard, Schedule, backend
 from jobboard.operate.status import status
-from jobboard.operate.verdict import Limits
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import clock_of, eventually, fire_due, memory_board
-
-#: Everything is too late at once.
-NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
 
 
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
     with backend(request.node.name, "memory") as board:
         yield board
-
-
-def conductor(board: JobBoard, *names: str, ttl: float = 600, **told: Any) -> None:
-    board.register_entity(
-        Entity("conductor", "worker", {"names": list(names), "concurrency": 2, "running": 1, **told}, ttl)
-    )
-
-
-def found(board: JobBoard, limits: Limits | None = None) -> list[tuple[str, str, str | None]]:
-    view = status(board, limits)
-    assert view["verdict"] == (view["findings"][0]["verdict"] if view["findings"] else "WELL"), "the worst comes first"
-    return [(finding["verdict"], finding["kind"], finding["about"]) for finding in view["findings"]]
 
 
 def test_schedules(board: JobBoard) -> None:
