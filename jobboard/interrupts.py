@@ -1,4 +1,4 @@
-"""Tells what a signal's handler raised from what failed when the signal came."""
+"""Signals: how long a main thread may wait without hearing of one, and what one's handler raised."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import signal
 import traceback
 from functools import partial
 from types import CodeType
+
+#: Seconds after which a waiting main thread runs again. Python runs signal handlers in that thread only, and a signal
+#: that another thread got (as happens after a SIGCONT) does not wake it.
+SIGNAL_POLL = 0.5
 
 
 def is_of_signal_handler(error: BaseException) -> bool:

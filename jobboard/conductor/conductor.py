@@ -18,12 +18,9 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.run import ConductorRun
 from jobboard.heartbeat import worker_id
+from jobboard.interrupts import SIGNAL_POLL
 from jobboard.types import ExecutorName, OnStuck, Seconds
 from jobboard.validation import check_count, check_delay, check_expiry, check_text, check_timeout
-
-#: Seconds after which a waiting main thread runs again. Python runs signal handlers in that thread only, and a signal
-#: that another thread got (as happens after a SIGCONT) does not wake it.
-_SIGNAL_POLL = 0.5
 
 #: Seconds that handlers have to finish when a conductor with ``on_stuck="exit"`` stops itself.
 _STUCK_DRAIN = 30.0
@@ -172,7 +169,7 @@ class Conductor:
         """Block until it has stopped; False after ``timeout`` seconds (None: no limit)."""
         seconds = check_timeout(timeout)
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        while not self._stopped.wait(max(0.0, min(deadline - time.monotonic(), _SIGNAL_POLL))):
+        while not self._stopped.wait(max(0.0, min(deadline - time.monotonic(), SIGNAL_POLL))):
             if time.monotonic() >= deadline:
                 return False
         return True
@@ -293,7 +290,7 @@ def _call_in_thread(function: Callable[[], _Value]) -> _Value:
         call()
     while True:
         try:
-            is_value, answer = answers.get(timeout=_SIGNAL_POLL)
+            is_value, answer = answers.get(timeout=SIGNAL_POLL)
         except queue.Empty:
             continue
         if not is_value:

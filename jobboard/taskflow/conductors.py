@@ -17,6 +17,7 @@ from taskflow.utils.threading_utils import get_optimal_thread_count
 from jobboard.backends.base import Waiter
 from jobboard.client.subscriptions import Interruption
 from jobboard.errors import JobBoardError
+from jobboard.interrupts import SIGNAL_POLL
 from jobboard.taskflow.board import TaskFlowBoard
 from jobboard.taskflow.errors import FactoryRefused
 from jobboard.taskflow.factories import AllowedFactories
@@ -27,8 +28,6 @@ logger = logging.getLogger("jobboard.taskflow")
 
 #: Seconds until the next try when a job was said to be ready and could not be claimed.
 _RETRY_DELAY = 0.01
-#: Seconds after which a waiting thread looks again: a signal that another thread got does not wake the main thread.
-_SIGNAL_POLL = 0.5
 
 
 class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
@@ -111,7 +110,7 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
             self._has_changed.clear()
             if not (shown.is_quiet and self._goes_on()):
                 return
-            self._has_changed.wait(_SIGNAL_POLL)
+            self._has_changed.wait(SIGNAL_POLL)
 
     def _dispatch_jobs(self, executor: Any, shown: ShownConductor) -> None:
         with self._jobboard.waiter() as self._waiter:
@@ -123,7 +122,7 @@ class WaitingConductor(impl_executor.ExecutorConductor):  # type: ignore[misc]
                 if shown.is_quiet or not self._goes_on():
                     return
                 if not self._can_claim_more_jobs(None):
-                    self._has_changed.wait(_SIGNAL_POLL)
+                    self._has_changed.wait(SIGNAL_POLL)
                 elif (job := self._jobboard.claim_next(self._name)) is not None:
                     self._left -= 1
                     self._submit(executor, job)
