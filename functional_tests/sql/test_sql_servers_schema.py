@@ -24,7 +24,7 @@ from jobboard import (
     backend,
     fetch,
 )
-from jobboard.backends.sql.schema import VERSION
+from jobboard.backends.sql.schema import VERSION, jobs, journal
 from jobboard.cli.app import UNAVAILABLE, run
 from jobboard.testing import eventually
 
@@ -66,7 +66,7 @@ class Place(NamedTuple):
         return sorted(row[0] for row in self.run(f"SELECT table_name FROM information_schema.tables WHERE {schema}"))
 
     def layout(self) -> Any:
-        """All columns and indexes, and how posts fill them."""
+        """All columns and indexes, how posts fill them, and of how many values the server keeps statistics."""
         columns = self.run(
             "SELECT table_name, column_name, data_type, is_nullable, collation_name FROM information_schema.columns"
             " WHERE table_name LIKE 'jobboard%' AND table_schema IN ('public', DATABASE_NAME) ORDER BY 1, 2".replace(
@@ -78,7 +78,12 @@ class Place(NamedTuple):
             options = (
                 "SELECT relname, reloptions FROM pg_class WHERE relname LIKE 'jobboard%' AND reloptions IS NOT NULL"
             )
-            return columns, indexes, self.run(f"{options} ORDER BY relname")
+            targets = (
+                "SELECT relname, attstattarget, count(*) FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid"
+                " WHERE relname LIKE 'jobboard%' AND relkind = 'r' AND attnum > 0 AND NOT attisdropped"
+                " AND attstattarget >= 0 GROUP BY relname, attstattarget"
+            )
+            return columns, indexes, self.run(f"{options} ORDER BY relname"), self.run(f"{targets} ORDER BY relname")
         return columns, self.run(
             "SELECT table_name, index_name, seq_in_index, column_name, non_unique FROM information_schema.statistics"
             f" WHERE table_schema = '{self.database}' ORDER BY 1, 2, 3"
@@ -127,6 +132,7 @@ def test_the_first_schema_is_upgraded_with_what_is_in_it(place: Place) -> None:
             ("jobboard_journal", ["autovacuum_vacuum_scale_factor=0.01"]),
             ("jobboard_uuid", ["fillfactor=30"]),
         ]
+        assert upgraded[3] == [(table.name, 20, len(table.columns)) for table in (jobs, journal)]
     for table in [table for table in place.tables() if table.startswith("jobboard_")]:
         place.run(f"DROP TABLE {table}")
     with backend("jobs", place.uri):
