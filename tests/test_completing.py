@@ -79,6 +79,15 @@ def test_the_effect_and_the_end_of_a_job_are_one(board: JobBoard, path: str, exe
     assert records["commit"].result == records["raise after the commit"].result == {"by": "complete"}
 
 
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_an_end_that_is_refused_leaves_the_job_to_its_handler(board: JobBoard, path: str, executor: str) -> None:
+    with conducting(board, completing.handlers, executor):
+        job = board.post("be refused", details={"path": path})
+        eventually(lambda: board.job_count == 0, 60)
+    assert (state_of(board, job), job.attempts) == (JobState.COMPLETE, 1), job.last_error
+    assert job.result == "what the handler returns"
+
+
 def test_an_async_handler_completes_its_job(board: JobBoard, path: str) -> None:
     with conducting(board, completing.handlers, "asyncio"):
         job = board.post("commit later", details={"path": path})

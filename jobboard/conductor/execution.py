@@ -20,7 +20,7 @@ from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
 from jobboard.conductor.running_job import RunningJob
-from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, UnreadableRecord
+from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
 from jobboard.participants import Run
@@ -172,7 +172,6 @@ class Execution:
             raise
 
     def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
-        self.expect_end()
         posts = [*postings, *on_complete_of(self.snapshot, self.handler.on_complete)]
         if connection is None:
             # A row that the handler's transaction has read or locked is left alone.
@@ -180,18 +179,12 @@ class Execution:
         try:
             (board or self.board).consume(self.job, self.snapshot.owner, result, post=posts, connection=connection)
         except ClaimLost:
-            self.completing = False
             self._listener.lost(self)
-            raise
-        except (AlreadyPosted, InvalidPosting, NotFound):
-            # Nothing was changed.
-            self.completing = False
             raise
         self.completed = connection is None
 
-    def expect_end(self) -> None:
-        """The handler is about to end its claim: other threads may see that before they are told."""
-        self.completing = True
+    def expect_end(self, is_expected: bool) -> None:
+        self.completing = is_expected
 
     def renewed(self, until: float) -> None:
         """Learn that the claim was renewed."""

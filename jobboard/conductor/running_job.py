@@ -10,6 +10,7 @@ from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
 from jobboard.conductor.outcome import fixed_postings
 from jobboard.conductor.steps import StepContext, Steps
+from jobboard.errors import BoardUnavailable
 from jobboard.family import Parent
 from jobboard.job import Posting, check_not_elsewhere
 from jobboard.logbook import LogBook
@@ -36,6 +37,7 @@ class JobContext(StepContext, Protocol):
     def board(self) -> JobBoard: ...
     def checkpoint(self, state: Any) -> None: ...
     def report(self, report: dict[str, Any]) -> None: ...
+    def expect_end(self, is_expected: bool) -> None: ...
     def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None: ...
     def load_book(self, uuid: str) -> LogBook: ...
     def save_book(self, book: LogBook) -> None: ...
@@ -186,9 +188,22 @@ class RunningJob(JobFacts):
             self._steps.check_all_asked_for()
         postings = fixed_postings(check_postings(post))
         if (lend := getattr(connection, "run_sync", None)) is not None:
-            return lend(lambda below: self._context.complete(result, postings, below, board))
-        self._context.complete(result, postings, connection, board)
+            return lend(lambda below: self._complete(result, postings, below, board))
+        self._complete(result, postings, connection, board)
         return None
+
+    def _complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
+        # Before the end: other threads may see that it took place before this one does. They then ask the store for the
+        # end, and send none.
+        self._context.expect_end(True)
+        try:
+            self._context.complete(result, postings, connection, board)
+        except BoardUnavailable:
+            # It may have taken place.
+            raise
+        except Exception:
+            self._context.expect_end(False)
+            raise
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Report how far the job is; its record shows it within half a second, and the last report after the end.

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jobboard import AsyncRunningJob, Backoff, Handlers, JobBoard, RunningJob, fetch
+from jobboard import AsyncRunningJob, Backoff, Handlers, InvalidPosting, JobBoard, RunningJob, fetch
 
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
 handlers = Handlers(max_attempts=2, backoff=QUICK)
@@ -91,4 +91,16 @@ def come_late(job: RunningJob) -> None:
 @handlers.handler("at once")
 def at_once(job: RunningJob) -> str:
     job.complete("at once")
+    return "what the handler returns"
+
+
+@handlers.handler("be refused")
+def be_refused(job: RunningJob) -> str:
+    """Neither changes anything, so that the job ends as its handler does."""
+    for connection, result in ((sqlite3.connect(job.details["path"]), object()), (object(), "fine")):
+        try:
+            job.complete(result, connection=connection, board=board_of(job))
+        except (TypeError, InvalidPosting):
+            continue
+        raise AssertionError("it was taken")
     return "what the handler returns"

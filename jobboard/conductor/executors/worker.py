@@ -173,14 +173,15 @@ class WorkerExecution:
         # Checked here, since a value that can't be stored may not pass the pipe either.
         self._ask("checkpoint", plain_copy("checkpoint", state))
 
+    def expect_end(self, is_expected: bool) -> None:
+        self._ask("expect_end", is_expected)
+
     def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
         if connection is None:
             self._ask("complete", (plain_copy("result", result), postings))
             return
         if board is None:
             raise RuntimeError("a worker process has no board; use fetch() to open one here, and give it as board=")
-        # The conductor then asks the store for the end, and sends none.
-        self._ask("completing", None)
         job = self.job
         board.consume(job.uuid, job.owner, result, post=postings, token=job.token, connection=connection)
 

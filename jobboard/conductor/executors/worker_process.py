@@ -208,7 +208,7 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
     methods: dict[str, Callable[[Any], Any]] = {
         "checkpoint": execution.checkpoint,
         "complete": lambda end: execution.complete(end[0], end[1], None, None),
-        "completing": lambda _: execution.expect_end(),
+        "expect_end": execution.expect_end,
         "load_steps": lambda asked: execution.load_steps(*asked),
         "save_step": lambda done: execution.save_step(*done),
         "signals": lambda _: execution.signals(),
