@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Self
 
@@ -15,6 +17,7 @@ from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.heartbeat import Heartbeat, worker_id
+from jobboard.interrupts import SIGNAL_POLL
 from jobboard.own_process import OwnProcess
 from jobboard.schedules.firing import Firing, Round
 from jobboard.types import Seconds
@@ -70,6 +73,7 @@ class Scheduler:
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
         self._waiting: dict[str, str] = {}
+        self._ended: deque[str] = deque()
         self._room_for: set[str] = set()
         self._left = 0
         self._unsubscribe: Callable[[], None] | None = None
@@ -104,9 +108,7 @@ class Scheduler:
         """Post due jobs, and block until somebody calls :meth:`stop`."""
         try:
             self.start()
-            while not self.wait(0.5):
-                # Waits in short steps, since a signal's handler runs only once the main thread does something.
-                pass
+            self.wait()
         finally:
             self.stop()
 
@@ -117,8 +119,10 @@ class Scheduler:
         :returns: False if it has not stopped by then.
         """
         seconds, thread = check_timeout(timeout), self._thread
-        if thread is not None:
-            thread.join(seconds)
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        # In short steps, since a signal's handler runs only once the main thread does something.
+        while thread is not None and thread.is_alive() and (left := deadline - time.monotonic()) > 0:
+            thread.join(min(left, SIGNAL_POLL))
         return thread is None or not thread.is_alive()
 
     def stop(self, timeout: Seconds | None = None) -> bool:
@@ -190,8 +194,7 @@ class Scheduler:
         """Post what is due, and return the seconds until there is more to do."""
         self._woken.clear()
         self._heartbeat.register_when_due()
-        room_for, self._room_for = self._room_for, set()
-        if room_for:
+        if room_for := self._take_room():
             fired = self._firing.fire_waiting(sorted(room_for))
             self._note_waiting(fired)
             self._unhandled.note(fired.names)
@@ -234,10 +237,17 @@ class Scheduler:
             self._woken.set()
 
     def _note_end(self, event: JobEvent) -> None:
-        schedule_id = self._waiting.pop(event.uuid or "", None)
-        if schedule_id is not None:
-            self._room_for.add(schedule_id)
+        # In the thread of the events: all else is changed by the scheduler's own.
+        if event.uuid in self._waiting:
+            self._ended.append(event.uuid)
             self._woken.set()
+
+    def _take_room(self) -> set[str]:
+        """Return the schedules for which a job may have ended since this was last asked."""
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        room_for = self._room_for | {self._waiting[uuid] for uuid in ended if uuid in self._waiting}
+        self._room_for = set()
+        return room_for
 
     def _leave(self) -> None:
         for unsubscribe in filter(None, (self._unsubscribe, self._unsubscribe_ends)):

@@ -15,6 +15,7 @@ from jobboard import At, Cron, Entity, EventKind, JobBoard, JobEvent, Schedule, 
 from jobboard import scheduler as scheduler_module
 from jobboard.errors import MissingExtra
 from jobboard.schedules import schedule as schedule_module
+from jobboard.schedules.firing import Round
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import eventually
 from jobboard.testing.contract.clockwork import fire, firing, hourly, overdue
@@ -195,7 +196,8 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: p
             at_once = Schedule(f"{outage}", At(datetime.now(UTC)), "resize")
             board.schedules.add(at_once)
             assert eventually(lambda outage=outage: board.stats().unclaimed == outage)
-            assert sum("the store is back" in text for text in caplog.messages) == outage
+            # It says so right after the round in which it has posted.
+            assert eventually(lambda outage=outage: sum("is back" in text for text in caplog.messages) == outage)
         assert scheduler.stop(10)
 
 
@@ -204,3 +206,28 @@ def test_a_block_starts_it_and_stops_it_whatever_happens(board: JobBoard) -> Non
         assert not scheduler.wait(0)
         raise KeyError("mine")
     assert scheduler.wait(0)
+
+
+def test_ends_are_told_while_a_round_notes_what_waits(board: JobBoard) -> None:
+    scheduler = Scheduler(board)
+    waiting = {f"job {number}": f"schedule {number}" for number in range(20_000)}
+    scheduler._note_waiting(Round(waiting=waiting))
+    assert scheduler._take_room() == set(waiting.values())
+    found: set[str] = set()
+    interval = sys.getswitchinterval()
+
+    def end_all() -> None:
+        for uuid in waiting:
+            scheduler._note_end(JobEvent(EventKind.CONSUMED, uuid, None, None, None, datetime.now(UTC)))
+
+    ends = threading.Thread(target=end_all)
+    sys.setswitchinterval(1e-5)
+    try:
+        ends.start()
+        while ends.is_alive():
+            scheduler._note_waiting(Round())
+            found |= scheduler._take_room()
+    finally:
+        sys.setswitchinterval(interval)
+        ends.join()
+    assert found | scheduler._take_room() == set(waiting.values())

@@ -291,9 +291,7 @@ def scheduler(session: Session, label: str, health_host: str, health_port: int |
 
     with _until_a_signal(start, clock.stop):
         _say_at_once(session, f"{clock.who} posts what is due on board {session.name!r}")
-        while not clock.wait(0.5):
-            # Python runs signal handlers only when the main thread runs.
-            pass
+        clock.wait()
 
 
 COMMANDS = (conductor, scheduler)

@@ -11,6 +11,7 @@ import click
 from jobboard.cli.answers import Answer, Route, as_json, text
 from jobboard.cli.session import Session, command, pass_session
 from jobboard.errors import BoardUnavailable
+from jobboard.interrupts import SIGNAL_POLL
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -51,7 +52,7 @@ def metrics(session: Session, port: int | None, host: str) -> None:
     with stop_on_signals(stopped.set):
         server = HttpServer(host, port, routes_of(board, registry))
         click.echo(f"metrics: http://{host}:{server.port}/metrics /scale", err=True)
-        while not stopped.wait(0.5):
+        while not stopped.wait(SIGNAL_POLL):
             # Python runs signal handlers only when the main thread runs.
             pass
 
