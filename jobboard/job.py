@@ -304,9 +304,10 @@ class Job(JobHandle):
     @property
     def history(self) -> tuple[HistoryEntry, ...]:
         """The last 20 changes, oldest first."""
-        self._read()
-        self._row.history = self._reader.history(self.uuid)
-        return self._row.history
+        row = self._reader.row(self.uuid)
+        row.history = self._reader.history(self.uuid)
+        self._update(row)
+        return row.history
 
     @property
     def cancelled(self) -> bool:

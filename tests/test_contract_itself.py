@@ -11,7 +11,7 @@ from helpers.embedded import MemoryHarness
 
 from jobboard import JobBoard, Schedules
 from jobboard.backends.address import Address
-from jobboard.backends.base import Backend
+from jobboard.backends.base import READS, Backend, Waiter
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.memory.backend import MemoryBackend
 from jobboard.backends.roles import ROLES, JobStore, name_of
@@ -92,6 +92,18 @@ def test_what_several_classes_carry_out_takes_the_arguments_of_the_seam(store: s
         _, *wanted = inspect.signature(getattr(JobStore, name)).parameters.values()
         found = list(inspect.signature(getattr(joined, name)).parameters.values())
         assert [(each.kind, each.default) for each in found] == [(each.kind, each.default) for each in wanted], name
+
+
+def test_what_is_no_read_may_change_something() -> None:
+    """A primitive that is added without a decision is taken for a change: its lost replies are of unknown effect."""
+    primitives = {name for role in ROLES.values() for name in role.__abstractmethods__}
+    changes = {
+        "abandon", "audit", "cancel", "checkpoint", "claim", "claim_next", "claimed_under", "consume", "destroy",
+        "drop", "extend", "finish", "link", "look", "pause", "post", "purge", "put", "release", "remove",
+        "reprioritize", "resolve", "restore", "resume", "run_now", "save", "seal", "signal", "step", "tidy", "trash",
+    }  # fmt: skip
+    assert primitives - READS == changes
+    assert {name for name in READS if not hasattr(Backend, name)} <= primitives | set(Waiter.__abstractmethods__)
 
 
 def test_two_cases_of_one_name_are_refused() -> None:

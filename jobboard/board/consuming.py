@@ -127,7 +127,15 @@ class Consuming:
             for _ in range(_MAX_UNREADABLE + most // largest):
                 size = min(most - len(jobs), largest)
                 until = time.monotonic() + seconds
-                rows = self._claim_batch(ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds), wanted, size)
+                try:
+                    rows = self._claim_batch(
+                        ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds), wanted, size
+                    )
+                except BoardUnavailable:
+                    if jobs:
+                        # Their caller must learn of them. What a lost reply may have claimed expires.
+                        break
+                    raise
                 jobs += self._handles.claimed(rows, until)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break

@@ -101,7 +101,7 @@ class SharedRequests:
         while left:
             self._send_each(primitive, items, left, replies)
             left = {at: Alone() for at in left if isinstance(replies[at], RowLocked)}
-            if time.monotonic() + _LOCK_TIMEOUT > until:
+            if not left or time.monotonic() + _LOCK_TIMEOUT > until:
                 break
             time.sleep(_LOCK_PAUSE)
         return [replies[at] for at in range(len(items))]

@@ -49,7 +49,8 @@ class LossyBackend(Backend):
         #: Set while somebody blocks in a waiter.
         self.blocked = threading.Event()
         self._refused: _Refused = _NOTHING
-        self._armed: dict[str, list[tuple[Fault, Callable[[], object]]]] = {}
+        #: What meets the next calls of a primitive; None lets one through.
+        self._armed: dict[str, list[tuple[Fault, Callable[[], object]] | None]] = {}
         forward_roles(self, self._send_to)
 
     def exists(self, timeout: float) -> bool | None:
@@ -64,15 +65,17 @@ class LossyBackend(Backend):
         fault: Fault = "reply",
         times: int = 1,
         meanwhile: Callable[[], object] = lambda: None,
+        after: int = 0,
     ) -> None:
         """Break the next ``times`` calls of ``primitive``, such as ``"post"`` or ``"schedules.step"``.
 
+        :param after: how many calls get through before.
         :param meanwhile: what others do between the break and the next try.
         """
         of_roles = {name_of(role, method) for role, kind in ROLES.items() for method in kind.__abstractmethods__}
         if primitive not in of_roles and not hasattr(Backend, primitive):
             raise LookupError(f"no such primitive: {primitive!r}")
-        self._armed.setdefault(primitive, []).extend([(fault, meanwhile)] * times)
+        self._armed.setdefault(primitive, []).extend([None] * after + [(fault, meanwhile)] * times)
 
     def refuse(
         self,
@@ -99,11 +102,12 @@ class LossyBackend(Backend):
     def _send(self, primitive: str, request: Callable[[], _Reply]) -> _Reply:
         self.calls[primitive] += 1
         faults = self._armed.get(primitive)
-        if not faults:
+        armed = faults.pop(0) if faults else None
+        if armed is None:
             reply = request()
             self.answered[primitive] += 1
             return reply
-        fault, meanwhile = faults.pop(0)
+        fault, meanwhile = armed
         if fault == "reply":
             request()
         meanwhile()

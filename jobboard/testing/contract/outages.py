@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
+from dataclasses import replace
 
 import pytest
 
@@ -218,9 +219,11 @@ class OutageCases(Case):
     def test_a_read_without_an_answer_says_nothing_of_an_effect(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board(patience=0.1)
         job = board.post("resize")
+        child = board.post("publish", after=[job])
         reads = {
             "stats": board.stats, "read": lambda: board.get(job.uuid), "page": lambda: list(board.iterjobs()),
             "maintenance.paused": board.paused, "entities.all": board.entities,
+            "edges.first_parents": lambda: board.graph(child), "edges.first_children": lambda: board.graph(job),
         }  # fmt: skip
         for primitive, read in reads.items():
             lossy.lose(primitive, "reply", times=1_000)
@@ -255,6 +258,19 @@ class OutageCases(Case):
         lossy.lose("claimed_under", "refused", times=1_000)
         with pytest.raises(BoardUnavailable):
             board.claim_next("alice")
+
+    @pytest.mark.parametrize("fault", ["reply", "refused"])
+    def test_claims_are_told_though_a_later_batch_of_them_fails(self, harness: Harness, fault: Fault) -> None:
+        board, lossy = harness.lossy_board(patience=0.1)
+        lossy.capabilities = replace(lossy.capabilities, largest_batch=2)  # type: ignore[misc]
+        board.post_many([Posting("resize") for _ in range(6)])
+        lossy.lose("claim_next", fault, after=2)
+        lossy.lose("claimed_under", "refused", times=1_000)
+        with board.keep("alice"):
+            claimed = board.claim_next("alice", limit=6)
+            lossy.heal()
+            assert len(claimed) == 4
+            assert board.consume_many(claimed, "alice") == [None] * 4
 
     def test_an_end_of_unknown_outcome_can_be_sent_again(self, harness: Harness) -> None:
         board, lossy = harness.lossy_board(patience=0.1)

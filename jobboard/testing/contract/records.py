@@ -28,7 +28,9 @@ class RecordCases(Case):
         second = other.claim(other.get(job.uuid), "bob")
         other.trash(job.uuid, "bob", reason="broken")
         other.restore(job.uuid)
-        history = board.get(job.uuid).history
+        found = board.get(job.uuid)
+        history = found.history
+        assert found.record.history == history
         assert [(line.kind, line.who, line.token) for line in history[1:5]] == [
             (EventKind.CLAIMED, "alice", first),
             (EventKind.ABANDONED, "alice", first),
