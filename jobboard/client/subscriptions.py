@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from jobboard.backends.thread_end import wait_for_thread
@@ -14,7 +15,7 @@ logger = logging.getLogger("jobboard.board")
 
 Callback = Callable[[JobEvent], None]
 
-#: Events are hints: when callbacks are this far behind, further ones are dropped.
+#: Events are hints: when a callback is this far behind, further ones are dropped.
 _MAX_QUEUED = 10_000
 _STOP_TIMEOUT = 5.0
 
@@ -24,7 +25,8 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._events: queue.Queue[tuple[Callback, JobEvent] | None] = queue.Queue()
+        #: One item for each event that waits for a callback.
+        self._calls: queue.SimpleQueue[tuple[Callback, deque[JobEvent]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._dropped = 0
 
@@ -36,9 +38,13 @@ class Subscriptions:
                 thread.start()
                 self._thread = thread
 
+        # Its own, so that no subscription drops events since there are many others.
+        waiting: deque[JobEvent] = deque()
+
         def enqueue(event: JobEvent) -> None:
-            if self._events.qsize() < _MAX_QUEUED:
-                self._events.put((callback, event))
+            if len(waiting) < _MAX_QUEUED:
+                waiting.append(event)
+                self._calls.put((callback, waiting))
             else:
                 self._warn_of_drop()
 
@@ -47,18 +53,19 @@ class Subscriptions:
     def _warn_of_drop(self) -> None:
         self._dropped += 1
         if self._dropped == 1:
-            logger.warning("event callbacks are %d events behind; further events are dropped", _MAX_QUEUED)
+            logger.warning("an event callback is %d events behind; further events are dropped", _MAX_QUEUED)
 
     def close(self) -> None:
         """End the thread; events that wait in the queue are dropped."""
         with self._lock:
             thread, self._thread = self._thread, None
-        self._events.put(None)
+        self._calls.put(None)
         wait_for_thread(thread, _STOP_TIMEOUT)
 
     def _run(self) -> None:
-        while (item := self._events.get()) is not None:
-            callback, event = item
+        while (item := self._calls.get()) is not None:
+            callback, waiting = item
+            event = waiting.popleft()
             try:
                 callback(event)
             except Exception:
