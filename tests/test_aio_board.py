@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,8 +17,9 @@ from helpers.gates import Gate
 
 from jobboard import EventKind, Every, JobBoard, JobState, Posting, Schedule, Schedules
 from jobboard.aio import AsyncJob, AsyncJobBoard, AsyncLimits, AsyncSchedules, backend
+from jobboard.aio.threads import MAX_THREADS
 from jobboard.board.limits import Limits
-from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, InvalidPosting, UnknownBackend
+from jobboard.errors import AlreadyPosted, BoardUnavailable, ClaimLost, InvalidPosting, ReplyLost, UnknownBackend
 from jobboard.job import Job
 from jobboard.testing import LossyBackend
 
@@ -285,6 +287,37 @@ async def test_who_waits_for_a_silent_store_is_told_so(
     with pytest.raises(BoardUnavailable, match="did not answer whether job"):
         await job.wait(0.01)
     gate.opened.set()
+
+
+@pytest.mark.parametrize(("primitive", "first"), [("read", MAX_THREADS), ("post", 1)])
+async def test_calls_behind_some_that_nobody_answers_fail_in_their_own_time(
+    board: AsyncJobBoard, lossy: LossyBackend, monkeypatch: pytest.MonkeyPatch, primitive: str, first: int
+) -> None:
+    monkeypatch.setattr("jobboard.aio.threads._MIN_WAIT", 0.2)
+    monkeypatch.setattr(board._sync._client, "patience", 0.0)
+    job = await board.post("resize")
+    gate, answers = Gate(lossy, primitive), list[str]()
+    call = {"read": lambda: board.get(job.uuid), "post": lambda: board.post("resize")}[primitive]
+
+    async def ask() -> None:
+        try:
+            await call()
+            answers.append("answered")
+        except ReplyLost:
+            answers.append("of unknown effect")
+        except BoardUnavailable:
+            answers.append("not sent")
+
+    async with anyio.create_task_group() as group:
+        for _ in range(first):
+            group.start_soon(ask)
+        await until(lambda: len(gate.sizes) == first)
+        for _ in range(500):
+            group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        await anyio.sleep(0.4)
+        gate.opened.set()
+    assert Counter(answers) == {"answered": first, "not sent": 500}
 
 
 async def test_a_stream_that_has_ended_begins_no_more(board: AsyncJobBoard) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, Reply, RequestGenerator, finish, send_together
 from jobboard.client.sharing import Alone
 from jobboard.client.subscriptions import Interruption
+from jobboard.errors import BoardUnavailable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +29,8 @@ MAX_THREADS, MAX_WAITS = 8, 64
 _MAX_GATHERERS = 8
 #: For calls that shared a request in vain; some of them may wait for what others have locked.
 _MAX_ALONE = 8
+#: Seconds that a call may wait for those before it, where the board's patience is less.
+_MIN_WAIT = 1.0
 
 
 class Threads:
@@ -39,8 +43,21 @@ class Threads:
         self._executors: dict[str, ThreadPoolExecutor] = {}
         self._gatherers: dict[str, _Gatherer] = {}
 
+    async def request(self, function: Callable[[], T], undo: Undo[T] | None = None) -> T:
+        """Return what a function returns that asks the store.
+
+        :raises BoardUnavailable: it was not begun, since those before it were not answered within the patience.
+        """
+        begins = _Deadline(self._client.patience)
+
+        def in_time() -> T:
+            begins.check()
+            return function()
+
+        return await self.run(in_time, undo)
+
     async def run(self, function: Callable[[], T], undo: Undo[T] | None = None) -> T:
-        """Return what a function returns that may block for as long as one request takes."""
+        """Return what a function returns that may block for as long as one request takes; it is always called."""
         return await self._run("calls", MAX_THREADS, function, undo)
 
     async def wait(self, function: Callable[[Interruption], T]) -> T:
@@ -66,7 +83,7 @@ class Threads:
                 partial(self._submit, "gather", _MAX_GATHERERS),
                 partial(self._submit, "alone", _MAX_ALONE),
             )
-        gatherer.put(_Call(pending, generator, copy_context()))
+        gatherer.put(_Call(pending, generator, copy_context(), _Deadline(self._client.patience)))
         return await pending.wait()
 
     def close(self) -> None:
@@ -108,16 +125,34 @@ class Threads:
             self._lock, self._pid, self._executors, self._gatherers = threading.Lock(), os.getpid(), {}, {}
 
 
+class _Deadline:
+    """Until when a call must begin: a store that answers nobody would let each wait for all before it."""
+
+    __slots__ = ("_at", "_seconds")
+
+    def __init__(self, patience: float) -> None:
+        self._seconds = max(patience, _MIN_WAIT)
+        self._at = time.monotonic() + self._seconds
+
+    def check(self) -> None:
+        if time.monotonic() > self._at:
+            raise BoardUnavailable(
+                f"it was not sent, since the calls before it were not answered within {self._seconds:g} seconds"
+            )
+
+
 @dataclass(slots=True)
 class _Call:
     pending: Pending[Any]
     generator: RequestGenerator[Any]
     context: Context
+    begins: _Deadline
     request: ItemRequest | None = None
 
     def begin(self) -> ItemRequest | None:
         """Return the request of the call; None if it has failed before, as for a bad argument."""
         try:
+            self.begins.check()
             self.request = self.context.run(next, self.generator)
         except BaseException as error:
             self.pending.answer(partial(_raise, error))

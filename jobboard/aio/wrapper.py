@@ -65,7 +65,7 @@ def as_coroutine(method: Any, undo: Callable[..., object] | None = None) -> Any:
         if generator is not None:
             return self._shown(await self._threads.gather(method.__name__, generator(self._sync, *args, **kwargs)))
         take_back = None if undo is None else lambda result: undo(self._sync, result, *args, **kwargs)
-        return self._shown(await self._threads.run(partial(method, self._sync, *args, **kwargs), take_back))
+        return self._shown(await self._threads.request(partial(method, self._sync, *args, **kwargs), take_back))
 
     return _named(call, method)
 
@@ -107,7 +107,9 @@ class AsyncProperty(Generic[T]):
         return self if wrapper is None else self._read(wrapper)
 
     async def _read(self, wrapper: AsyncWrapper) -> Any:
-        return wrapper._shown(await wrapper._threads.run(partial(getattr(wrapper._of, self._name).fget, wrapper._sync)))
+        return wrapper._shown(
+            await wrapper._threads.request(partial(getattr(wrapper._of, self._name).fget, wrapper._sync))
+        )
 
 
 class Iteration(AsyncIterator[Any]):
@@ -131,7 +133,7 @@ class Iteration(AsyncIterator[Any]):
         for value in self._fetched:
             return self._wrapper._shown(value)
         first_of_wait = self._waits and self._iterator is None
-        fetch = self._wrapper._threads.wait if first_of_wait else self._wrapper._threads.run
+        fetch = self._wrapper._threads.wait if first_of_wait else self._wrapper._threads.request
         self._fetched = iter(await fetch(self._fetch))
         for value in self._fetched:
             return self._wrapper._shown(value)
