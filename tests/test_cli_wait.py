@@ -194,6 +194,15 @@ class TestWithChildren:
         assert (status, sorted(states)) == (1, ["CANCELLED", "COMPLETE", "TRASHED"])
         assert cancelled.uuid != runs.uuid
 
+    def test_a_child_that_was_cancelled_before_is_status_1(self, board: JobBoard, wait: Wait) -> None:
+        jobs = post_graph(board, {"a": [], "b": ["a"], "c": ["b"], "d": ["b"]})
+        for name in "ab":
+            end(board, jobs[name])
+        board.cancel(jobs["c"])
+        end(board, jobs["d"])
+        status, states = wait(jobs["a"].uuid, "--with-children")
+        assert (status, sorted(states)) == (1, ["COMPLETE", "COMPLETE", "COMPLETE", "GONE"])
+
     def test_people_see_a_sum_and_what_is_not_complete(
         self, board: JobBoard, uri: str, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -62,8 +62,9 @@ def test_ended_parents_are_shown_as_they_ended_also_when_they_are_forgotten(boar
     board.consume(jobs["forgotten"], "worker")
     graph = board.graph(jobs["child"].uuid)
     states = {node.name: node.state for node in graph.nodes.values()}
+    assert {node.name for node in graph.failed} == {"child", "failed", "purged"}
     assert states == {
-        "child": "TRASHED", "done": "COMPLETE", "failed": "TRASHED", "purged": "GONE", "forgotten": "COMPLETE",
+        "child": "TRASHED", "done": "COMPLETE", "failed": "TRASHED", "purged": "CANCELLED", "forgotten": "COMPLETE",
     }  # fmt: skip
 
 
@@ -76,8 +77,9 @@ def test_a_child_that_is_gone_has_neither_the_name_nor_the_state_of_its_parent(b
     found = {uuid: (node.name, node.state) for uuid, node in graph.nodes.items()}
     assert found == {
         jobs["plan"].uuid: ("plan", "COMPLETE"), jobs["other"].uuid: ("", "GONE"),
-        jobs["part"].uuid: ("part", "GONE"), jobs["report"].uuid: ("report", "TRASHED"),
+        jobs["part"].uuid: ("part", "CANCELLED"), jobs["report"].uuid: ("report", "TRASHED"),
     }  # fmt: skip
+    assert ([node.uuid for node in graph.gone], graph.is_over) == ([jobs["other"].uuid], True)
     assert f"├─ job {jobs['other'].uuid[-8:]}  gone" in [line.replace("└", "├") for line in tree_of(graph)]
 
 

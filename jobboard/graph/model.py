@@ -12,8 +12,7 @@ from typing import Any
 from jobboard.states import LIVE, JobState
 from jobboard.types import IfFailedName
 
-#: How a node stands beside the states of jobs: it was cancelled; or the board remembers it no more, since it was
-#: purged, or its retention is over.
+#: How a node stands beside the states of jobs: it was cancelled, or purged; or nobody knows how it ended.
 CANCELLED, GONE = "CANCELLED", "GONE"
 
 #: The states of nodes, those that want attention first.
@@ -28,13 +27,13 @@ _LIVE = frozenset(state.value for state in LIVE)
 class Node:
     """A job of a graph, as one read saw it; or several of one name and state that are drawn as one.
 
-    Of a job that the board remembers no more there is only what edges say of it: those to its children have its name,
-    and whether it is complete.
+    Of a job that the board remembers no more there is only what the edges to its children say: its name, and whether
+    it is complete (``"COMPLETE"``), or was cancelled or purged (``"CANCELLED"``). Of one without children nobody knows
+    whether it was cancelled or purged, or is complete and its retention over: it is ``"GONE"``.
 
     :ivar uuid: of several jobs that of the first.
     :ivar name: empty if nobody knows it any more.
-    :ivar state: that of :class:`~jobboard.JobState`, or ``"CANCELLED"``, or ``"GONE"``: purged, or its
-        retention is over.
+    :ivar state: that of :class:`~jobboard.JobState`, or ``"CANCELLED"`` or ``"GONE"``, as above.
     :ivar number: how many jobs it stands for.
     :ivar waits_for: what blocks it, such as ``signal approved``; None if that is not the same for all of them.
     :ivar key: the job's; None if it has none, or nobody knows it any more, and of several jobs.
@@ -126,8 +125,13 @@ class Graph:
 
     @property
     def failed(self) -> list[Node]:
-        """Those that are in the trash, or were cancelled."""
+        """Those that are in the trash, and those of which it is known that they were cancelled or purged."""
         return [node for node in self.nodes.values() if node.state in (TRASHED, CANCELLED)]
+
+    @property
+    def gone(self) -> list[Node]:
+        """Those of which nobody knows how they ended. If retention lasts longer than the run, they were cancelled."""
+        return [node for node in self.nodes.values() if node.state == GONE]
 
     @property
     def held(self) -> list[Node]:

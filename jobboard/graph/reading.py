@@ -15,7 +15,7 @@ from jobboard.errors import NotFound
 from jobboard.graph.blocked import waits_for
 from jobboard.graph.holding import held_of
 from jobboard.graph.layering import layers_of
-from jobboard.graph.model import CANCELLED, GONE, Edge, Graph, Node, links_of
+from jobboard.graph.model import CANCELLED, COMPLETE, GONE, Edge, Graph, Node, links_of
 from jobboard.record import decoded_or_none
 from jobboard.states import JobState
 from jobboard.text import last_line_of
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_EDGES = 50_000
 #: How many jobs one request reads.
 _ROWS = 100
+#: How a parent ended, as the edge to its child keeps it. What is purged is cancelled to its children.
+_ENDS = {Outcome.DONE: COMPLETE, Outcome.GONE: CANCELLED}
 
 #: Returns the neighbours of some jobs in one direction.
 Neighbours = Callable[[Sequence[str]], list[str]]
@@ -59,11 +61,13 @@ class Below:
     """The jobs that wait for some, over all levels.
 
     :ivar rows: parents before children.
+    :ivar lost: those that the board remembers no more, and of which nobody knows that they are complete.
     :ivar edges: pairs of parent and child.
     :ivar is_whole: whether this is all.
     """
 
     rows: list[JobRow]
+    lost: list[str]
     edges: Collection[tuple[str, str]]
     is_whole: bool
 
@@ -79,8 +83,10 @@ def jobs_below(client: BackendClient, uuids: Sequence[str], most: int = MAX_JOBS
     reader.walk(uuids, reader.children_of)
     layers = layers_of(list(reader.rows), list(reader.edges))
     given = set(uuids)
-    order = [reader.rows[uuid] for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
-    return Below([row for row in order if row is not None], reader.edges, reader.is_whole)
+    order = [uuid for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
+    rows = [row for uuid in order if (row := reader.rows[uuid]) is not None]
+    lost = [uuid for uuid in order if reader.rows[uuid] is None and reader.forgotten(uuid).state != COMPLETE]
+    return Below(rows, lost, reader.edges, reader.is_whole)
 
 
 class _Reader:
@@ -109,7 +115,7 @@ class _Reader:
 
     def _node(self, uuid: str, row: JobRow | None, is_held: bool) -> Node:
         if row is None:
-            return _forgotten(uuid, self._edge_of.get(uuid))
+            return self.forgotten(uuid)
         return Node(
             uuid,
             row.name,
@@ -127,6 +133,13 @@ class _Reader:
             owner=row.owner,
             if_failed="wait" if row.ties is None else row.ties.if_failed.value,
         )
+
+    def forgotten(self, uuid: str) -> Node:
+        """Return the node of a job that the board remembers no more; only an edge to a child of it tells more."""
+        if uuid not in self._edge_of:
+            return Node(uuid, "", GONE)
+        edge = self._edge_of[uuid]
+        return Node(uuid, edge.name, _ENDS.get(edge.outcome, GONE))
 
     def walk(self, starts: Sequence[str], neighbours: Neighbours) -> None:
         """Go on from these until there is nobody new."""
@@ -191,10 +204,3 @@ def _parent_of(edge: EdgeRow) -> str:
 
 def _child_of(edge: EdgeRow) -> str:
     return edge.child
-
-
-def _forgotten(uuid: str, edge: EdgeRow | None) -> Node:
-    """Return the node of a job that the board remembers no more; only an edge to a child of it tells more."""
-    if edge is None:
-        return Node(uuid, "", GONE)
-    return Node(uuid, edge.name, JobState.COMPLETE.value if edge.outcome is Outcome.DONE else GONE)

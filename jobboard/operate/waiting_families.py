@@ -59,7 +59,7 @@ def wait_for_families(
                 return None
             families.learn(below)
             if not (left := families.open()) or _seconds_left(deadline) <= 0:
-                return FamilyEnds([families.end_of(uuid, told) for uuid in families.rows], bool(left))
+                return FamilyEnds(families.ends(told), bool(left))
             families.wait(left, deadline)
 
 
@@ -74,6 +74,7 @@ class _Families:
         self._client, self._handles = client_of(board), handles_of(board)
         self.rows: dict[str, JobRow] = {row.uuid: row for row in rows}
         self.gone: set[str] = set()
+        self._lost: list[str] = []
         self._children: dict[str, list[str]] = {}
 
     def learn(self, below: Below) -> None:
@@ -81,6 +82,7 @@ class _Families:
         found = {row.uuid: row for row in below.rows}
         others = [uuid for uuid, row in self.rows.items() if uuid not in found and row.state is not JobState.COMPLETE]
         self.rows.update(found)
+        self._lost = [uuid for uuid in below.lost if uuid not in self.rows]
         self.read(others)
         self._children = {}
         for parent, child in below.edges:
@@ -107,7 +109,12 @@ class _Families:
             self.read(left)
             left = self.open()
 
-    def end_of(self, uuid: str, told: EndsTold) -> dict[str, Any]:
+    def ends(self, told: EndsTold) -> list[dict[str, Any]]:
+        unknown = dict.fromkeys(("name", "key", "result", "reason"))
+        lost = [{"uuid": uuid, "state": told.of_gone(uuid), **unknown} for uuid in self._lost]
+        return [self._end_of(uuid, told) for uuid in self.rows] + lost
+
+    def _end_of(self, uuid: str, told: EndsTold) -> dict[str, Any]:
         row = self.rows[uuid]
         state = row.state.value
         if uuid in self.gone:

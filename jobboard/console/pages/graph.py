@@ -13,7 +13,7 @@ from jobboard.console.drawing import drawing_of
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
 from jobboard.graph.folding import MAX_UNFOLDED, folded
-from jobboard.graph.model import GONE, Graph, Node
+from jobboard.graph.model import CANCELLED, GONE, Graph, Node
 from jobboard.graph.texts import summary_of
 from jobboard.operate.graph.formats import MAX_FAILED
 from jobboard.states import JobState
@@ -92,7 +92,7 @@ def _line_of(node: Node) -> str:
 def _link(view: View, node: Node) -> str | None:
     """Return where a node leads to: the job, or the list of the jobs that it stands for; None if there is no such."""
     if node.number == 1:
-        return None if node.state == GONE else view.url(f"jobs/{node.uuid}")
+        return None if node.state in (CANCELLED, GONE) else view.url(f"jobs/{node.uuid}")
     return view.url("jobs", name=node.name, state=[node.state.lower()]) if node.state in _LISTED else None
 
 
