@@ -13,6 +13,7 @@ from jobboard.backends.findings import Migration
 from jobboard.backends.rows import Verdict
 from jobboard.board.books import Books
 from jobboard.board.consuming import Consuming
+from jobboard.board.fences import Fences
 from jobboard.board.handles import JobHandles
 from jobboard.board.keeping import Keeper
 from jobboard.board.operating import Operating
@@ -42,11 +43,15 @@ class JobBoard(Producing, Consuming, Watching, Operating):
     """
 
     def __init__(self, name: str, backend: Backend, **options: Any) -> None:
-        self._client = BackendClient(name, backend, **options)
+        self._use(BackendClient(name, backend, **options), backend)
+
+    def _use(self, client: BackendClient, backend: Backend) -> None:
+        self._client = client
         self._backend = backend
-        self._handles = JobHandles(self, self._client)
-        self._books = Books(self._client, backend, self._handles)
-        self._postings = Postings(self._client, backend)
+        self._handles = JobHandles(self, client)
+        self._fences = Fences(client, self._handles)
+        self._books = Books(client, backend, self._handles)
+        self._postings = Postings(client, backend)
 
     @property
     def name(self) -> str:
@@ -200,11 +205,7 @@ class LentBoard(JobBoard):
     """
 
     def __init__(self, board: JobBoard) -> None:
-        self._client = board._client
-        self._backend = board._backend
-        self._handles = JobHandles(self, self._client)
-        self._books = Books(self._client, self._backend, self._handles)
-        self._postings = Postings(self._client, self._backend)
+        self._use(board._client, board._backend)
         self._pid = os.getpid()
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ from typing import Any, overload
 from jobboard.backends.base import Backend
 from jobboard.backends.rows import (
     Abandonment,
-    ClaimAnswer,
     ClaimRequest,
     Consumption,
     Extension,
@@ -24,13 +23,14 @@ from jobboard.backends.rows import (
     Verdict,
     verdict_of,
 )
-from jobboard.board.claim_errors import error_of_end, loss_of, refusal_of
+from jobboard.board.claim_errors import error_of_end, refusal_of
+from jobboard.board.fences import Fences
 from jobboard.board.handles import JobHandles
 from jobboard.board.postings import Postings
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
 from jobboard.codec import NewerFormat
-from jobboard.errors import BoardUnavailable, ClaimLost, JobBoardError, NotFound, UnclaimableJob
+from jobboard.errors import BoardUnavailable, JobBoardError, NotFound, UnclaimableJob
 from jobboard.job import Job, JobHandle, JobOrUuid, Posting
 from jobboard.states import JobState
 from jobboard.types import Seconds
@@ -47,8 +47,6 @@ from jobboard.validation import (
 
 #: After how many batches of jobs that this client can't read, a call gives up.
 _MAX_UNREADABLE = 100
-
-_MAX_TOKEN = 2**63 - 1
 
 _order_of = attrgetter("_order")
 
@@ -67,6 +65,7 @@ class Consuming:
     _client: BackendClient
     _backend: Backend
     _handles: JobHandles
+    _fences: Fences
     _postings: Postings
 
     def claim(self, job: JobHandle | str, who: str, expiry: Seconds | None = None) -> int:
@@ -158,9 +157,9 @@ class Consuming:
         :param expiry: seconds; ``math.inf`` for never; None for the board's default.
         :raises ClaimLost: the claim does not hold.
         """
-        extension = Extension(self._fence(job, who, token), self._expiry_of(expiry))
+        extension = Extension(self._fences.of(job, who, token), self._expiry_of(expiry))
         verdict, _ = yield ItemRequest(self._backend.jobs.extend, extension, extension.fence.uuid)
-        self._raise_if_lost(extension.fence, verdict)
+        self._fences.raise_if_lost(extension.fence, verdict)
 
     def extend_many(
         self,
@@ -198,7 +197,7 @@ class Consuming:
         check_text("who", who)
         extensions = [
             Extension(
-                self._fence_of(job, who, None), seconds, None if item is None else self._client.encode_progress(item)
+                self._fences.held(job, who, None), seconds, None if item is None else self._client.encode_progress(item)
             )
             for job, item in zip(jobs, values, strict=True)
         ]
@@ -231,15 +230,15 @@ class Consuming:
         :raises AlreadyPosted: a key of what is to be posted is taken; the claim holds on.
         :raises NotFound: the board does not know a parent of what is to be posted; the claim holds on.
         """
-        fence = self._fence(job, who, token)
+        fence = self._fences.of(job, who, token)
         data = None if result is None else self._client.encode("result", result)
         backend = self._client.within(connection)
         following = self._postings.following(post, backend, fence.uuid)
         end = following.of(Consumption(fence, data, self._client.retention))
-        self._ending(who, [fence])
+        self._fences.ending(who, [fence])
         verdict, repeated = yield ItemRequest(following.primitive, end, fence.uuid, 0 if data is None else len(data))
         following.check(verdict)
-        self._ended(fence, verdict, repeated, JobState.COMPLETE)
+        self._fences.ended(fence, verdict, repeated, JobState.COMPLETE)
         if connection is None:
             # On SQLite it would wait for the user's transaction, which waits for this call.
             self._client.tidy_when_due()
@@ -265,12 +264,12 @@ class Consuming:
         retention = self._client.retention
         for index, (job, result) in enumerate(zip(batch, values, strict=True)):
             try:
-                fence = self._fence_of(job, who, None)
+                fence = self._fences.held(job, who, None)
                 data = None if result is None else self._client.encode("result", result)
                 ends.append((index, Consumption(fence, data, retention)))
             except JobBoardError as error:
                 answers[index] = error
-        self._ending(who, [end.fence for _, end in ends])
+        self._fences.ending(who, [end.fence for _, end in ends])
         replies = self._client.replies(self._backend.jobs.consume, [end for _, end in ends])
         answered: list[Fence] = []
         for (index, end), reply in zip(ends, replies, strict=True):
@@ -279,7 +278,7 @@ class Consuming:
                 continue
             answered.append(end.fence)
             answers[index] = error_of_end(end.fence, *reply, JobState.COMPLETE)
-        self._forget(who, answered)
+        self._fences.forget(who, answered)
         self._client.tidy_when_due()
         return answers
 
@@ -314,11 +313,11 @@ class Consuming:
             raise ValueError("give run_at or delay, not both")
         seconds, moment = check_delay(delay), None if run_at is None else check_moment("run_at", run_at)
         texts = check_reason(reason), check_reason(error, "error")
-        fence = self._fence(job, who, token)
+        fence = self._fences.of(job, who, token)
         end = Abandonment(fence, seconds, moment, *texts, counted=bool(counted))
-        self._ending(who, [fence])
+        self._fences.ending(who, [fence])
         verdict, repeated = yield ItemRequest(self._backend.jobs.abandon, end, fence.uuid, len(texts[1] or ""))
-        self._ended(fence, verdict, repeated)
+        self._fences.ended(fence, verdict, repeated)
 
     @overload
     def trash(
@@ -371,14 +370,14 @@ class Consuming:
         if who is None and token is not None:
             raise TypeError("token= proves the claim of an owner: give its name too, as who")
         texts = check_operator(by, reason)[1], check_reason(error, "error")
-        fence = None if who is None else self._fence(job, who, token)
+        fence = None if who is None else self._fences.of(job, who, token)
         uuid = self._handles.uuid_of(job)
         end = Trashing(uuid, fence, *texts, by=by if who is None else who)
         if fence is not None:
-            self._ending(fence.who, [fence])
+            self._fences.ending(fence.who, [fence])
         verdict, repeated = yield ItemRequest(self._backend.jobs.trash, end, uuid, len(texts[1] or ""))
         if fence is not None:
-            self._ended(fence, verdict, repeated, JobState.TRASHED)
+            self._fences.ended(fence, verdict, repeated, JobState.TRASHED)
         elif verdict_of(verdict) is Verdict.LOST:
             raise NotFound(f"no job {uuid} is on board {self._client.name!r}")
 
@@ -391,9 +390,9 @@ class Consuming:
         :raises ClaimLost: the claim does not hold.
         :raises InvalidPosting: the state can't be stored.
         """
-        fence = self._fence(job, who, token)
+        fence = self._fences.of(job, who, token)
         verdict = self._client.call(self._backend.jobs.checkpoint, fence, self._client.encode("checkpoint", state))
-        self._raise_if_lost(fence, verdict)
+        self._fences.raise_if_lost(fence, verdict)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -412,46 +411,6 @@ class Consuming:
             return self._backend.jobs.claim_next(claim, names, size)
 
         return self._client.call(claim_next)
-
-    def _fence(self, job: JobOrUuid, who: str, token: int | None) -> Fence:
-        check_text("who", who)
-        if token is not None:
-            check_count("token", token, most=_MAX_TOKEN)
-        return self._fence_of(job, who, token)
-
-    def _fence_of(self, job: JobOrUuid, who: str, token: int | None) -> Fence:
-        uuid = self._handles.uuid_of(job)
-        held = job.token if isinstance(job, JobHandle) else None
-        if held is None:
-            held = self._client.tokens.recall(uuid, who)
-        if held is None:
-            held = token
-        if held is None:
-            raise ClaimLost(f"{who!r} holds no claim of job {uuid} that this board knows of; claim it first")
-        return Fence(uuid, who, held)
-
-    def _ending(self, who: str, fences: Sequence[Fence]) -> None:
-        for keeper in self._client.keepers.of(who):
-            for fence in fences:
-                keeper.ending(fence.uuid, fence.token)
-
-    def _forget(self, who: str, fences: Sequence[Fence]) -> None:
-        self._client.tokens.forget(fences)
-        for keeper in self._client.keepers.of(who):
-            for fence in fences:
-                keeper.ended(fence.uuid, fence.token)
-
-    def _ended(self, fence: Fence, answer: ClaimAnswer, repeated: bool, ended: JobState | None = None) -> None:
-        self._forget(fence.who, [fence])
-        error = error_of_end(fence, answer, repeated, ended)
-        if error is not None:
-            raise error
-
-    def _raise_if_lost(self, fence: Fence, answer: ClaimAnswer) -> None:
-        error = loss_of(fence, answer)
-        if error is not None:
-            self._client.tokens.forget([fence])
-            raise error
 
 
 def _claim_id() -> str:

@@ -15,11 +15,11 @@ def suspend(board: JobBoard, job: Job, who: str, delay: float, signal: str | Non
 
     :raises ClaimLost: it does not hold.
     """
-    fence = board._fence_of(job, who, None)
+    fence = board._fences.held(job, who, None)
     end = Abandonment(fence, delay, None, reason, counted=False, signal=signal)
-    board._ending(who, [fence])
+    board._fences.ending(who, [fence])
     (answer,), repeated = board._client.call_until_certain(board._backend.jobs.abandon, [end])
-    board._ended(fence, answer, repeated)
+    board._fences.ended(fence, answer, repeated)
 
 
 def trash_with(
@@ -29,9 +29,9 @@ def trash_with(
 
     :raises ClaimLost: the claim does not hold.
     """
-    fence = board._fence_of(job, who, None)
+    fence = board._fences.held(job, who, None)
     following = board._postings.following(posts, board._backend, job.uuid)
     end = Trashing(job.uuid, fence, reason, error, by=who, posts=following.posts)
-    board._ending(who, [fence])
+    board._fences.ending(who, [fence])
     (answer,), repeated = board._client.call_until_certain(board._backend.jobs.trash, [end])
-    board._ended(fence, answer, repeated, JobState.TRASHED)
+    board._fences.ended(fence, answer, repeated, JobState.TRASHED)
