@@ -30,6 +30,10 @@ return answer_each(ARGV[1], function(uuid)
     job.start_by = nil
   end
   job.signal = nil
+  if job.has_parents and job.if_failed == 'cancel' then
+    -- The next look at a parent in the trash would cancel it.
+    job.if_failed = nil
+  end
   join(job, place_of(now, job.priority))
   if job.is_tied then
     follow_end(job)

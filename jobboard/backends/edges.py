@@ -54,7 +54,7 @@ def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
     """Let a job become what follows from how its parents stand; None if nothing changes.
 
     Idempotent: a job that does not wait for parents stays as it is, unless it waits again for one that is back. One in
-    the trash stays there; what would have set it aside, or cancelled it, lets its restore run it.
+    the trash stays there: it waits on for a parent in the trash, and no longer for any once one can't come back.
     """
     if ended.open is not None and can_wait_again(row):
         return waiting.wait_again(row, now)
@@ -66,13 +66,13 @@ def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:
         # It may be given up yet: then no parent has decided anything, neither here nor for its children.
         return None
     if_failed, lost = row.ties.if_failed, ended.gone
-    if if_failed is IfFailed.CANCEL:
+    if if_failed is IfFailed.CANCEL and row.state is not JobState.TRASHED:
         lost = lost or ended.failed
     if lost is not None and if_failed is not IfFailed.RUN:
         if row.state is JobState.TRASHED:
             return waiting.end_parents(row, now)
         rule = waiting.cancel_child if if_failed is IfFailed.CANCEL else waiting.trash_child
         return rule(row, lost, now)
-    if ended.open is not None or (ended.failed is not None and if_failed is IfFailed.WAIT):
+    if ended.open is not None or (ended.failed is not None and if_failed is not IfFailed.RUN):
         return None
     return waiting.end_parents(row, now)

@@ -18,7 +18,7 @@ from jobboard.backends.changes import (
 from jobboard.backends.edge_rows import Outcome, SignalOutcome
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, PARENT_IS_BACK, parent_failed, parent_is_gone
-from jobboard.backends.rows import JobRow, Ties
+from jobboard.backends.rows import IfFailed, JobRow, Ties
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
 from jobboard.states import LIVE
@@ -94,12 +94,20 @@ def miss(row: JobRow, now: float) -> Transition[None]:
 def let_begin(row: JobRow, now: float) -> None:
     """Let a job that an operator restores begin although its moment for that is over: it would be set aside again.
 
-    It does not wait for the signal that it waited for: it runs, and then waits again for as long as it says.
+    It does not wait for the signal that it waited for: it runs, and then waits again for as long as it says. And it
+    waits for parents whatever becomes of them: the next look at one in the trash would cancel it.
     """
-    if row.ties is not None and row.ties.start_by is not None and row.ties.start_by <= now:
-        row.ties = replace(row.ties, start_by=None)
-    if row.ties is not None and row.ties.signal is not None:
-        row.ties = replace(row.ties, signal=None)
+    ties = row.ties
+    if ties is None:
+        return
+    is_late = ties.start_by is not None and ties.start_by <= now
+    is_waiting = ties.has_parents and ties.if_failed is IfFailed.CANCEL
+    row.ties = replace(
+        ties,
+        signal=None,
+        start_by=None if is_late else ties.start_by,
+        if_failed=IfFailed.WAIT if is_waiting else ties.if_failed,
+    )
 
 
 def wait_for_signal(

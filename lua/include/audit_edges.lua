@@ -109,10 +109,11 @@ local check_ties, check_marks, check_owners = (function()
     end
     local wish = job.if_failed or 'wait'
     local has_failed = redis.call('EXISTS', key('failed', job.uuid)) == 1
-    if wish ~= 'run' and redis.call('EXISTS', key('gone', job.uuid)) == 1 or wish == 'cancel' and has_failed then
+    if wish ~= 'run' and redis.call('EXISTS', key('gone', job.uuid)) == 1
+      or wish == 'cancel' and has_failed and job.state ~= 'TRASHED' then
       return false
     end
-    return wish == 'wait' and has_failed
+    return wish ~= 'run' and has_failed
       or redis.call('ZCARD', key('parents', job.uuid)) > redis.call('HLEN', key('ends', job.uuid))
   end
 

@@ -165,14 +165,14 @@ carry_out = function(soon)
       gone = redis.call('SRANDMEMBER', key('gone', uuid))
     end
     local wish = job.if_failed or 'wait'
-    local lost = gone or wish == 'cancel' and failed
+    local lost = gone or wish == 'cancel' and live and failed
     if lost and wish == 'cancel' and live then
       cancel(job, nil, nil, 'its parent ' .. lost .. ' failed')
     elseif lost and wish == 'wait' and live then
       job.has_parents = nil
       set_reason(job, 'its parent ' .. lost .. ' was cancelled or purged', nil, true)
       trash(job, nil, nil, job.reason)
-    elseif lost and wish ~= 'run' or not (failed and wish == 'wait')
+    elseif lost and wish ~= 'run' or not (failed and wish ~= 'run')
       and (count == 0 or count <= redis.call('HLEN', key('ends', uuid))) then
       job.has_parents = nil
       if job.state == 'BLOCKED' then

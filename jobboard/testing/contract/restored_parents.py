@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from jobboard.backends.edge_rows import EdgeCounts, Outcome
 from jobboard.backends.rows import TrashOutcome
 from jobboard.board import JobBoard, client_of
@@ -28,6 +30,7 @@ from jobboard.testing.contract.edge_case import (
 )
 from jobboard.testing.contract.lane_case import states_of
 from jobboard.testing.deadline import eventually
+from jobboard.types import IfFailedName
 
 #: More than the children that one step of any store tells of a restore.
 _MANY = 120
@@ -127,6 +130,27 @@ class RestoredParentCases(EdgeCase):
         end(board, parent)
         board.restore(late.uuid)
         assert states_of(other, before, together, after, late) == [UNCLAIMED] * 4
+
+    @of_edges
+    @pytest.mark.parametrize("if_failed", ["wait", "cancel"])
+    def test_what_was_trashed_with_its_parent_waits_for_it_again(
+        self, board: JobBoard, other: JobBoard, if_failed: IfFailedName
+    ) -> None:
+        """It is restored before, together with, or after its parent, and another parent ends meanwhile."""
+        parent, another = board.post("resize"), board.post("resize")
+        children = [post_after(board, parent, another, if_failed=if_failed) for _ in range(3)]
+        before, together, after = children
+        for job in (*children, parent):
+            board.trash(job, by="an operator")
+        board.restore(before.uuid)
+        assert states_of(other, *children) == [BLOCKED, TRASHED, TRASHED]
+        end(board, another)
+        _restore(board, together, parent)
+        board.restore(after.uuid)
+        assert states_of(other, *children) == [BLOCKED] * 3
+        assert other.audit() == []
+        end(board, parent)
+        assert states_of(other, *children) == [UNCLAIMED] * 3
 
     @of_edges
     def test_a_whole_family_comes_back_in_one_request(self, board: JobBoard, other: JobBoard) -> None:
