@@ -305,7 +305,9 @@ class MemoryStore:
         timers = self.timers.whole
         while (first := timers.first()) is not None and first[0] <= now:
             row = self.by_sequence[first[1]]
-            self.carry_out(row, expire_or_promote(row, now, self.lanes.limit_of(row)), now)
+            # One whose wait for a signal is over may wait for its lane, BLOCKED as before.
+            carry_out = self.carry_out_anew if row.index is self.blocked else self.carry_out
+            carry_out(row, expire_or_promote(row, now, self.lanes.limit_of(row)), now)
         self.finish(now)
         self.lanes.look_at_due(now)
         while self.retained and self.retained[0][0] <= now:

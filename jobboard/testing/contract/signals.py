@@ -203,6 +203,19 @@ class SignalCases(EdgeCase):
         assert uuids_of(drain(board)) == uuids_of([third, first])
 
     @of_edges
+    @needs(sharded=False)
+    def test_a_wait_whose_time_is_over_joins_a_lane_that_is_full(self, board: JobBoard) -> None:
+        limit(board, 1)
+        first, second, third = (post_in(board) for _ in range(3))
+        board.claim(first, "alice", LONG)
+        assert wait_for(board, first, delay=SHORT) is Verdict.DONE
+        board.claim(second, "alice", LONG)
+        eventually(lambda: states_of(board, first) == [BLOCKED] and lines_of(board, first, "DUE") == 1)
+        assert (slots_of(board), board.audit()) == ((1, 0, 2), [])
+        board.consume(second, "alice")
+        assert uuids_of(drain(board)) == uuids_of([third, first])
+
+    @of_edges
     def test_a_job_of_a_strict_lane_that_waits_lets_others_pass(self, board: JobBoard) -> None:
         limit(board, 1, order="strict")
         first, second = post_in(board), post_in(board)
