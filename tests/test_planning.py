@@ -147,6 +147,15 @@ def test_a_schedule_ends_with_its_runs() -> None:
     assert (made.progress.upcoming, next_due(schedule, made.progress, ZERO + 300)) == (None, None)
 
 
+def test_what_has_no_room_is_counted_whatever_runs_are_left() -> None:
+    schedule = minutely(coalesce="all", max_instances=1, max_runs=3)
+    made = plan(schedule, progress_of(schedule), ZERO + 600, 100)
+    assert (made.fires, made.progress.skipped, made.progress.upcoming) == ([ZERO + 60], 9, ZERO + 660)
+    schedule = minutely(coalesce="all", max_instances=4, max_runs=3)
+    made = plan(schedule, progress_of(schedule), ZERO + 600, 100)
+    assert (made.fires, made.progress.skipped, made.progress.upcoming) == ([ZERO + n for n in (60, 120, 180)], 0, None)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

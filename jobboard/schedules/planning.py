@@ -233,11 +233,13 @@ def _fill_room(schedule: Schedule, made: Plan, times: list[float]) -> None:
     if progress.buffered is not None:
         times = [progress.buffered, *times]
         progress.buffered = None
-    if schedule.max_runs is not None:
-        times = times[: max(0, schedule.max_runs - progress.runs)]
     room = len(times)
     if schedule.max_instances is not None:
         room = min(room, max(0, schedule.max_instances - len(progress.live)))
+    if schedule.max_runs is not None and room >= schedule.max_runs - progress.runs:
+        # It is finished, and its later fire times are none of its own any more.
+        made.fires = times[: max(0, schedule.max_runs - progress.runs)]
+        return
     made.fires, rest = times[:room], times[room:]
     if rest and schedule.overlap == "buffer_one":
         progress.buffered = rest.pop(0)
