@@ -188,7 +188,16 @@ def is_quiet(entity: Entity) -> bool:
     return entity.metadata.get("quiet") is True
 
 
+def is_stopping(entity: Entity) -> bool:
+    """Whether it runs what it has claimed, and then ends."""
+    return entity.metadata.get("stopping") is True
+
+
+def is_willing(entity: Entity) -> bool:
+    """Whether it is alive, and neither stops nor was told to claim no more."""
+    return entity.alive and not is_quiet(entity) and not is_stopping(entity)
+
+
 def claims(entity: Entity, name: str) -> bool:
     """Whether it is a conductor that is alive and claims jobs of this name now."""
-    is_willing = entity.alive and not is_quiet(entity)
-    return is_willing and handles(entity, name) and name not in names_of(entity, "refused")
+    return is_willing(entity) and handles(entity, name) and name not in names_of(entity, "refused")

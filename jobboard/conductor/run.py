@@ -147,6 +147,7 @@ class ConductorRun:
             **self._options.metadata(),
             "names": sorted(self._all_names),
             "quiet": self._quiet,
+            "stopping": self._stopping,
             **told_of(runs_among(held)),
             **self.health(),
         }
@@ -196,6 +197,8 @@ class ConductorRun:
     def _stop(self) -> bool:
         begun = time.monotonic()
         self.stop_claiming()
+        if self._slots.taken:
+            self._tell_operators()
         self._claimer.stop(self._stop_timeout / 2)
         claiming = time.monotonic() - begun
         finished = self._slots.wait_until_free()

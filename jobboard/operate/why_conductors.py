@@ -12,8 +12,9 @@ from jobboard.participants import (
     Entity,
     handles,
     is_full,
-    is_quiet,
     is_silent,
+    is_stopping,
+    is_willing,
     names_of,
     number_of,
     running_names,
@@ -31,8 +32,8 @@ _START_ONE = "Which there are says: jobboard entities; start one with: jobboard 
 
 
 def able_of(entities: Sequence[Entity], name: str) -> list[Entity]:
-    """Return the conductors that count as alive, have a handler for this name, and were not told to be quiet."""
-    return [entity for entity in entities if entity.alive and handles(entity, name) and not is_quiet(entity)]
+    """Return the conductors that count as alive, have a handler for this name, don't stop and are not quiet."""
+    return [entity for entity in entities if is_willing(entity) and handles(entity, name)]
 
 
 def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[Reason]:
@@ -91,10 +92,14 @@ def why_next(able: Sequence[Entity], now: float) -> str:
 
 def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
     handling = [entity for entity in entities if handles(entity, job.name)]
-    if quiet := [entity for entity in handling if entity.alive]:
+    if quiet := [entity for entity in handling if entity.alive and not is_stopping(entity)]:
         text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})"
         text = f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(quiet[0].name)}"
         return Reason("quiet", text)
+    if stopping := [entity for entity in handling if entity.alive]:
+        text = f"All conductors with a handler for {job.name!r} are stopping ({len(stopping)})"
+        text = f"{text}: {stopping[0].name} finishes what it runs, and claims no more."
+        return Reason("no_conductor", text, _START_ONE)
     posts = f", which schedule {job.schedule_id!r} posts" if job.schedule_id else ""
     text = f"No conductor that is alive has a handler for {job.name!r}{posts}."
     if handling:
