@@ -67,7 +67,7 @@ class Process:
         while found is None:
             line = self.process.stderr.readline()
             assert line, f"it ended with {self.process.wait()}"
-            found = re.search(r"health: http://127\.0\.0\.1:(\d+)/livez", line)
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
         self.port = int(found[1])
 
     def stop(self) -> list[str]:
@@ -116,6 +116,18 @@ def test_a_conductor_tells_of_its_health_its_metrics_and_its_jobs(
 def _done(board: JobBoard) -> bool:
     stats = board.stats()
     return stats.trashed == 1 and stats.unclaimed == stats.claimed == 0
+
+
+def test_metrics_are_served_before_the_board_can_be_opened(tmp_path: Path, uri: str, started: list[Process]) -> None:
+    metrics = Process("metrics", "--port", "0", folder=tmp_path, uri=uri)
+    started.append(metrics)
+    assert 'jobboard_up{board="jobs"} 0.0' in get(metrics.port, "/metrics")[1]
+    assert get(metrics.port, "/scale")[0] == 503
+    with fetch("jobs", uri) as board:
+        board.post("resize")
+    eventually(lambda: 'jobboard_up{board="jobs"} 1.0' in get(metrics.port, "/metrics")[1], 30)
+    assert get(metrics.port, "/scale")[0] == 200
+    metrics.stop()
 
 
 def test_a_scheduler_tells_of_its_health(tmp_path: Path, uri: str, started: list[Process]) -> None:

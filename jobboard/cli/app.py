@@ -61,11 +61,9 @@ def cli(context: click.Context, uri: str | None, name: str | None, config: str |
     """Post jobs on a board, look at them, operate it, and work on it."""
     output: Output = context.obj
     output.json = as_json
+    context.obj = session = Session(uri, name, output, config)
     is_uri = uri is not None and (":" in uri or uri.startswith("@"))
-    if config is not None and is_uri and context.get_parameter_source("uri") is ParameterSource.ENVIRONMENT:
-        # An argument wins over the environment.
-        uri = None
-    context.obj = Session(uri, name, output, config)
+    session.gives_way = is_uri and context.get_parameter_source("uri") is ParameterSource.ENVIRONMENT
 
 
 def run(arguments: list[str] | None = None, root: click.Command = cli) -> int:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
 
 from jobboard.cli.answers import Answer, Route, as_json, text
 from jobboard.cli.session import Session, command, pass_session
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, NotFound
 from jobboard.interrupts import SIGNAL_POLL
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from jobboard.board import JobBoard
+
+#: Seconds between two tries to open a board.
+_RETRY_INTERVAL = 5.0
 
 
 @command(
@@ -40,21 +45,35 @@ def metrics(session: Session, port: int | None, host: str) -> None:
 
     /scale?name=NAME answers how much there is to do of one name (without it, of all), for autoscalers such as KEDA.
     """
-    board = session.board()
-    registry = _gauges_of(board)
     if port is None:
-        click.echo(exposition(registry).body, nl=False)
+        click.echo(exposition(_gauges_of(session.board())).body, nl=False)
         return
     from jobboard.cli.http_server import HttpServer
     from jobboard.conductor import stop_on_signals
 
-    stopped = threading.Event()
-    with stop_on_signals(stopped.set):
-        server = HttpServer(host, port, routes_of(board, registry))
+    # Served before it can be opened, since that is what ``jobboard_up`` is for.
+    board, stopped = session.closed_board(create=False), threading.Event()
+    with closing(board), stop_on_signals(stopped.set):
+        server = HttpServer(host, port, routes_of(board, _gauges_of(board)))
         click.echo(f"metrics: http://{host}:{server.port}/metrics /scale", err=True)
+        _open_when_possible(session, board, stopped)
         while not stopped.wait(SIGNAL_POLL):
             # Python runs signal handlers only when the main thread runs.
             pass
+
+
+def _open_when_possible(session: Session, board: JobBoard, stopped: threading.Event) -> None:
+    told = ""
+    while not (board.connected or stopped.is_set()):
+        try:
+            board.connect()
+        except (BoardUnavailable, NotFound) as error:
+            if str(error) != told:
+                session.output.warn(f"{error}; this is tried again every {_RETRY_INTERVAL:g} seconds")
+            told = str(error)
+            again_at = time.monotonic() + _RETRY_INTERVAL
+            while time.monotonic() < again_at and not stopped.wait(SIGNAL_POLL):
+                pass
 
 
 def _gauges_of(board: JobBoard) -> CollectorRegistry:

@@ -48,6 +48,8 @@ class Session:
 
     def locate(self, uri: str | Mapping[str, Any] | None) -> None:
         """Say where the board is; a file that has the URI is read once, when the URI is first asked for."""
+        #: Whether it is a URI of the environment: a configuration that is given as an argument wins over it.
+        self.gives_way = False
         self._read_uri = functools.cache(lambda: uri_of("--board", uri) if isinstance(uri, str) else uri)
 
     @property
@@ -57,7 +59,7 @@ class Session:
         :raises click.UsageError: it names a variable that there is not, or a file that has no URI.
         :raises OSError: that file can't be read.
         """
-        return self._read_uri()
+        return None if self.gives_way and self.config is not None else self._read_uri()
 
     @property
     def name(self) -> str:
@@ -166,6 +168,11 @@ def _take_name(context: click.Context, _parameter: click.Parameter, value: str |
         _session_of(context).given_name = value
 
 
+def _take_config(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None and not context.resilient_parsing:
+        _session_of(context).config = value
+
+
 def _take_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         _session_of(context).output.json = True
@@ -193,6 +200,9 @@ _global_options = options(
         help="Where the board is.",
     ),
     click.option("--name", "board_name", expose_value=False, callback=_take_name, help="The board's name."),
+    click.option(
+        "--config", "config_file", metavar="FILE", expose_value=False, callback=_take_config, help="Named boards."
+    ),
     click.option("--json", "as_json", is_flag=True, expose_value=False, callback=_take_json, help="Write JSON."),
 )
 
