@@ -84,13 +84,13 @@ class TestChanging:
         board.schedules.add(Schedule("once", At(datetime.now(UTC)), "write"))
         for wrong in (["pause"], ["pause", "a", "--all"], ["resume"], ["resume", "a", "--all"]):
             jobboard("schedule", *wrong, status=USAGE)
-        jobboard("schedule", "pause", "--all", "--note", "the database moves")
+        jobboard("schedule", "pause", "--all", "--by", "ada", "--note", "the database moves")
         assert fire(board) == 0
         said = status(board)
         assert (said["schedules"]["all_paused"], said["schedules"]["active"]) == (True, 1)
-        assert "All schedulers are paused. See: jobboard schedule resume --all" in [
-            found["text"] for found in said["findings"]
-        ]
+        [text] = [found["text"] for found in said["findings"] if found["kind"] == "schedulers_paused"]
+        assert text.startswith("All schedulers are paused since 20")
+        assert text.endswith(": the database moves (by ada). See: jobboard schedule resume --all")
         assert "once" in jobboard("schedule", "ls")
         assert "jobboard:pause" not in jobboard("schedule", "ls")
         jobboard("check")
@@ -202,18 +202,24 @@ class TestChanging:
         assert "paused" in jobboard("schedule", "pause", "a", "--note", "no paper")
         note = as_json(jobboard("schedule", "show", "a", "--json"))["note"]
         assert note.startswith(f"no paper (by {me()} since 20")
-        assert "next at" in jobboard("schedule", "resume", "a")
+        assert "next at" in jobboard("schedule", "resume", "a", "--by", "ada", "--note", "a ream")
+        assert [line["reason"] for line in as_json(jobboard("schedule", "show", "a", "--json"))["history"]] == [
+            f"modified, by {me()}", f"paused, by {me()}: no paper", "resumed, by ada: a ream",
+        ]  # fmt: skip
+        assert "resumed, by ada: a ream" in jobboard("schedule", "show", "a")
         assert jobboard("schedule", "rm", "a") == "a is removed\n"
         assert list(board.schedules) == []
 
     def test_fire_and_backfill_post_jobs(self, jobboard: Run, board: JobBoard) -> None:
         board.schedules.add(Schedule("a", Every(hours=1), "write"))
-        uuid = jobboard("schedule", "fire", "a").strip()
+        uuid = jobboard("schedule", "fire", "a", "--by", "ada").strip()
         assert board.get(uuid).schedule_id == "a"
         arguments = ("schedule", "backfill", "a", "--from", "2026-01-01T00:00Z", "--to", "2026-01-01T05:00Z")
         assert jobboard(*arguments) == "6 jobs posted\n"
         assert len(as_json(jobboard(*arguments, "--json"))) == 6
         assert board.job_count == 7
+        reasons = [line.reason for line in board.schedules.history("a")]
+        assert reasons == ["by hand, by ada", *[f"backfill, by {me()}"] * 2]
 
 
 class TestFiles:

@@ -10,10 +10,10 @@ import click
 from jobboard.cli.output import count, shown
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.schedule_times import Times
-from jobboard.cli.session import Session, command, confirm, if_exists_option, me, pass_session
+from jobboard.cli.session import Session, by_and_note, command, confirm, if_exists_option, pass_session
 from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import zone_of
-from jobboard.operate.schedules import paused_by, schedule_view
+from jobboard.operate.schedules import schedule_view
 from jobboard.operate.views import view_of
 from jobboard.schedules.schedule import Schedule
 from jobboard.schedules.triggers.zones import zone_named
@@ -65,8 +65,9 @@ def add(
 @click.argument("id")
 @click.option("--job", help="The name of its jobs.")
 @schedule_options
+@by_and_note
 @pass_session
-def modify(session: Session, /, id: str, **options: Any) -> None:
+def modify(session: Session, /, id: str, by: str, note: str | None, **options: Any) -> None:
     """Change what is given, and keep all else; the progress stays, unless the times change.
 
     A --cron or --every keeps zone, --gap, --fold, exclusions and the start of a trigger; --tz, --gap and --fold alone
@@ -79,7 +80,7 @@ def modify(session: Session, /, id: str, **options: Any) -> None:
     board = session.board()
     if times.given:
         fields["trigger"] = times.instead_of(board.schedules.get(id).trigger)
-    schedule = board.schedules.modify(id, **fields)
+    schedule = board.schedules.modify(id, by=by, reason=note, **fields)
     _report(session, schedule)
     session.warn_of_unhandled(board, schedule.job)
 
@@ -94,32 +95,33 @@ _all = click.option("--all", "every", is_flag=True, help="All schedulers of the 
 )
 @click.argument("id", required=False)
 @_all
-@click.option("--note", help="Why; operators see it.")
+@by_and_note
 @pass_session
-def pause(session: Session, id: str | None, every: bool, note: str | None) -> None:
+def pause(session: Session, id: str | None, every: bool, by: str, note: str | None) -> None:
     """Pause a schedule: it is not due until it is resumed; with --all no scheduler posts anything."""
     _check_one_or_all(id, every)
     if id is not None:
-        _report(session, session.board().schedules.pause(id, paused_by(me(), note, datetime.now(UTC))))
+        _report(session, session.board().schedules.pause(id, note, by=by))
         return
-    session.board().schedules.pause_all(note)
+    session.board().schedules.pause_all(note, by=by)
     session.output.report({"all_paused": True}, "all schedulers are paused")
 
 
 @command("resume", "jobboard schedule resume nightly", "jobboard schedule resume --all")
 @click.argument("id", required=False)
 @_all
+@by_and_note
 @pass_session
-def resume(session: Session, id: str | None, every: bool) -> None:
+def resume(session: Session, id: str | None, every: bool, by: str, note: str | None) -> None:
     """Undo a pause, or try a schedule again that was set aside; fire times that passed are left out.
 
     After --all, those that passed are due by each schedule's own policies.
     """
     _check_one_or_all(id, every)
     if id is not None:
-        _report(session, session.board().schedules.resume(id))
+        _report(session, session.board().schedules.resume(id, by=by, reason=note))
         return
-    session.board().schedules.resume_all()
+    session.board().schedules.resume_all(by=by, reason=note)
     session.output.report({"all_paused": False}, "schedulers post again")
 
 
@@ -132,27 +134,29 @@ def _check_one_or_all(id: str | None, every: bool) -> None:
 @click.argument("id", required=False)
 @click.option("--all", "every", is_flag=True, help="Remove every schedule of the board.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
+@by_and_note
 @pass_session
-def rm(session: Session, id: str | None, every: bool, yes: bool) -> None:
+def rm(session: Session, id: str | None, every: bool, yes: bool, by: str, note: str | None) -> None:
     """Remove a schedule; the jobs that it posted stay. Asks first if it is --all."""
     _check_one_or_all(id, every)
     schedules = session.board().schedules
     if id is not None:
-        schedules.remove(id)
+        schedules.remove(id, by=by, reason=note)
         session.output.report({"id": id, "removed": True}, f"{id} is removed")
         return
     if not yes:
         confirm(f"Remove every schedule of board {session.name!r}?")
-    removed = schedules.remove_all()
+    removed = schedules.remove_all(by=by, reason=note)
     session.output.report({"removed": removed}, f"{count(removed, 'schedule')} removed")
 
 
 @command("fire", "jobboard schedule fire nightly")
 @click.argument("id")
+@by_and_note
 @pass_session
-def fire(session: Session, id: str) -> None:
+def fire(session: Session, id: str, by: str, note: str | None) -> None:
     """Post its job now, and print the job's uuid; its progress does not change."""
-    job = session.board().schedules.fire_now(id)
+    job = session.board().schedules.fire_now(id, by=by, reason=note)
     session.output.report(view_of(job), job.uuid)
 
 
@@ -160,10 +164,12 @@ def fire(session: Session, id: str) -> None:
 @click.argument("id")
 @click.option("--from", "start", required=True, metavar="TIME", help="The first moment; ISO 8601 with an offset.")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one.")
+@by_and_note
 @pass_session
-def backfill(session: Session, id: str, start: str, end: str) -> None:
+def backfill(session: Session, id: str, start: str, end: str, by: str, note: str | None) -> None:
     """Post now the jobs of all fire times of a span of time; the schedule itself goes on meanwhile."""
-    jobs = session.board().schedules.backfill(id, moment_of("--from", start), moment_of("--to", end))
+    span = moment_of("--from", start), moment_of("--to", end)
+    jobs = session.board().schedules.backfill(id, *span, by=by, reason=note)
     session.output.report([view_of(job) for job in jobs], f"{count(len(jobs), 'job')} posted")
 
 

@@ -71,6 +71,7 @@ class ScheduleOverview:
     :ivar pauses: the notes of paused schedules, by id, up to :data:`MAX_NAMES`.
     :ivar complete: whether these are all schedules of the board.
     :ivar all_paused: whether no scheduler posts anything, since somebody paused all.
+    :ivar all_paused_note: why, and who did, if they said so.
     """
 
     active: int = 0
@@ -84,6 +85,8 @@ class ScheduleOverview:
     pauses: dict[str, str | None] = field(default_factory=dict)
     complete: bool = True
     all_paused: bool = False
+    all_paused_since: datetime | None = None
+    all_paused_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +279,10 @@ def _unhandled(outlines: Mapping[str, tuple[str, Progress]], entities: Sequence[
 
 
 def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Sequence[Entity]) -> ScheduleOverview:
+    from jobboard.schedules.pausing import unpack_pause
+
     rows, is_complete = found
-    all_paused = any(row.id == PAUSE_ID for row in rows)
+    pause = next((unpack_pause(row) for row in rows if row.id == PAUSE_ID), None)
     rows = [row for row in rows if row.id != PAUSE_ID]
     states = {row.id: _state_of(row) for row in rows}
     count, outlines = Counter(states.values()), _outlines(rows)
@@ -298,7 +303,9 @@ def _summary(found: tuple[Sequence[ScheduleRow], bool], now: float, entities: Se
         },
         skipped={id: skipped for id, (_, progress) in outlines.items() if (skipped := progress.last_skipped)},
         complete=is_complete,
-        all_paused=all_paused,
+        all_paused=pause is not None,
+        all_paused_since=None if pause is None else pause.since,
+        all_paused_note=None if pause is None else pause.note,
     )
 
 

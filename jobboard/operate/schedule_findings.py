@@ -14,6 +14,13 @@ MANY_SKIPPED = 3
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
+def told_pause_of_all(since: datetime | None, note: str | None) -> str:
+    """Return a sentence about the pause of all schedulers."""
+    at = f" since {utc(since)}" if since else ""
+    why = f": {in_one_line(note)}" if note else ""
+    return f"All schedulers are paused{at}{why}."
+
+
 def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple[str, str, str]]:
     """Yield the id of one paused schedule, a sentence about all, and what to do.
 

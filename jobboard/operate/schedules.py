@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from jobboard.board import JobBoard, client_of
@@ -61,11 +60,6 @@ def live_jobs(board: JobBoard, schedule: Schedule) -> list[str]:
     rows = [row for part in client.batches(known) for row in client.call(client.backend.jobs.read, part)]
     live = {row.uuid for row in rows if row is not None and row.state in LIVE}
     return [uuid for uuid in known if uuid in live]
-
-
-def paused_by(who: str, why: str | None, at: datetime) -> str:
-    """Return the note of a schedule's pause, which is all that is kept of it: who paused it, since when and why."""
-    return f"{why or 'paused'} (by {who} since {at:%Y-%m-%d %H:%M} UTC)"
 
 
 def fire_line(line: FireRecord) -> dict[str, Any]:

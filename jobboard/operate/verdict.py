@@ -12,7 +12,7 @@ from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
-from jobboard.operate.schedule_findings import told_missed, told_pauses, told_skips
+from jobboard.operate.schedule_findings import told_missed, told_pause_of_all, told_pauses, told_skips
 from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_heard, told_silence, when_claims_end
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
@@ -309,8 +309,9 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
         cure = "Start one with: jobboard scheduler"
         yield Finding(Verdict.ATTENTION, "no_scheduler", None, text, cure)
     if schedules.all_paused:
+        text = told_pause_of_all(schedules.all_paused_since, schedules.all_paused_note)
         cure = "See: jobboard schedule resume --all"
-        yield Finding(Verdict.ATTENTION, "schedulers_paused", None, "All schedulers are paused.", cure)
+        yield Finding(Verdict.ATTENTION, "schedulers_paused", None, text, cure)
         return
     late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
     if late:

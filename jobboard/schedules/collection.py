@@ -16,6 +16,7 @@ from jobboard.errors import AlreadyScheduled, MissingExtra, NotSupported, Unread
 from jobboard.job import Job
 from jobboard.schedules import pausing
 from jobboard.schedules.firing import Firing
+from jobboard.schedules.operators import Operator
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, Unreadable, check_details, schedule_from_plain
@@ -35,6 +36,7 @@ from jobboard.schedules.transitions import (
     step_of_backfill,
 )
 from jobboard.schedules.triggers.every import check_interval
+from jobboard.text import in_one_line
 from jobboard.types import IfExistsName
 from jobboard.validation import check_count, check_moment, check_reason, moment
 
@@ -50,7 +52,8 @@ class Schedules:
     """The schedules that live on a board, as :attr:`JobBoard.schedules`; thread-safe, shared by all clients.
 
     Every change is atomic; it is made again if a scheduler changed the schedule meanwhile. In all these calls ``id`` is
-    a schedule's id, and :class:`~jobboard.BoardUnavailable` is raised if the store can't be reached.
+    a schedule's id, and :class:`~jobboard.BoardUnavailable` is raised if the store can't be reached. ``by`` is the
+    operator, and ``reason`` a text that says why: the event tells both, and if ``by`` is given, :meth:`history` too.
 
     :param handle_of: makes the handle on a job that was posted.
     """
@@ -131,7 +134,7 @@ class Schedules:
             )  # fmt: skip
         return added
 
-    def modify(self, /, id: str, **changes: Any) -> Schedule:
+    def modify(self, /, id: str, *, by: str | None = None, reason: str | None = None, **changes: Any) -> Schedule:
         """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.
 
         With another trigger, start or end its next fire time is the first one after this moment. A schedule that was
@@ -139,9 +142,11 @@ class Schedules:
 
         :param changes: arguments of :class:`~jobboard.Schedule` but ``id``, by name; with a task as ``job``, its
             ``details`` too.
+        :param by: the operator; with ``paused=True`` the note names them, as that of :meth:`pause`.
         :returns: the schedule as it is on the board now.
         :raises NotFound: there is no such schedule.
         """
+        operator = Operator.named(by, reason)
         unknown = sorted(set(changes) - _CHANGEABLE)
         if unknown:
             raise TypeError(
@@ -158,8 +163,11 @@ class Schedules:
                 check_interval(schedule.trigger, self._client.least_interval)
             is_resumed = stored.schedule.paused and not schedule.paused and stored.progress.fault is None
             if is_resumed and not has_other_times(stored.schedule, schedule):
-                return self._firing.step_of_resume(stored, schedule, now, "modified")
-            return change_of(schedule, stored.version, kept_progress(stored.schedule, schedule, now), now, "modified")
+                return self._firing.step_of_resume(stored, schedule, now, "modified", operator)
+            progress = kept_progress(stored.schedule, schedule, now)
+            if schedule.paused and not stored.schedule.paused:
+                progress.note = operator.note_of_pause(now)
+            return change_of(schedule, stored.version, progress, now, "modified", operator)
 
         return (
             self._stored.change_until_resumed(id, decide)
@@ -167,25 +175,27 @@ class Schedules:
             else self._stored.change(id, decide)
         )
 
-    def pause(self, id: str, note: str | None = None) -> Schedule:
+    def pause(self, id: str, note: str | None = None, *, by: str | None = None) -> Schedule:
         """Let the schedule not be due until :meth:`resume`. Atomic and idempotent.
 
-        :param note: why, for operators.
+        :param note: why; of a paused schedule the last one stays.
+        :param by: the operator; the note then says too by whom and since when it is paused.
         :raises NotFound: there is no such schedule.
         """
-        text = check_reason(note, "note")
+        operator = Operator.named(by, check_reason(note, "note"))
 
-        def decide(stored: Stored, now: float) -> ScheduleStep:
+        def decide(stored: Stored, now: float) -> ScheduleStep | None:
             progress = stored.progress.copy()
-            progress.note = text
             if not stored.schedule.paused:
                 begin_pause(progress, now)
-            paused = replace(stored.schedule, paused=True)
-            return change_of(paused, stored.version, progress, now, f"paused: {text}" if text else "paused")
+            elif operator.has_paused(progress.note):
+                return None
+            progress.note = operator.note_of_pause(now)
+            return change_of(replace(stored.schedule, paused=True), stored.version, progress, now, "paused", operator)
 
         return self._stored.change(id, decide)
 
-    def resume(self, id: str) -> Schedule:
+    def resume(self, id: str, *, by: str | None = None, reason: str | None = None) -> Schedule:
         """End a pause, or try again a schedule that was set aside. Atomic and idempotent.
 
         Fire times that passed meanwhile are left out. Those that were due before the pause are posted now, or missed,
@@ -193,47 +203,63 @@ class Schedules:
 
         :raises NotFound: there is no such schedule.
         """
+        operator = Operator.named(by, reason)
 
         def decide(stored: Stored, now: float) -> ScheduleStep | None:
             if not stored.schedule.paused and stored.progress.fault is None:
                 return None
-            return self._firing.step_of_resume(stored, replace(stored.schedule, paused=False), now, "resumed")
+            resumed = replace(stored.schedule, paused=False)
+            return self._firing.step_of_resume(stored, resumed, now, "resumed", operator)
 
         return self._stored.change_until_resumed(id, decide)
 
-    def pause_all(self, note: str | None = None) -> None:
+    def pause_all(self, note: str | None = None, *, by: str | None = None) -> None:
         """Let no scheduler post anything for this board, wherever it runs, until :meth:`resume_all`. Idempotent.
 
         A step that is under way is completed. Firing by hand goes on. Fire times that pass meanwhile are due
         afterwards, by each schedule's own policies.
 
-        :param note: why, for operators.
+        :param note: why.
+        :param by: the operator; the note then names them, too.
         """
-        text = check_reason(note, "note")
-        self._stored.change_pause(lambda before, now: pausing.step_to_pause(before, text, now))
+        operator = Operator.named(by, check_reason(note, "note"))
+        self._stored.change_pause(lambda before, now: pausing.step_to_pause(before, operator, now))
 
-    def resume_all(self) -> None:
+    def resume_all(self, *, by: str | None = None, reason: str | None = None) -> None:
         """End the pause of all schedulers; single schedules stay paused. Idempotent."""
-        self._stored.change_pause(lambda before, now: None if before is None else pausing.step_to_resume(before))
+        operator = Operator.named(by, reason)
+        self._stored.change_pause(
+            lambda before, now: None if before is None else pausing.step_to_resume(before, operator)
+        )
 
     def all_paused(self) -> pausing.SchedulersPaused | None:
         """Return since when all schedulers are paused, and why; None if they are not."""
         row = self._stored.pause()
         return None if row is None else pausing.unpack_pause(row)
 
-    def remove(self, id: str) -> None:
+    def remove(self, id: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Delete a schedule, also one that can't be decoded; the jobs that it posted stay. Atomic.
 
+        :param by: the operator; it is logged, and kept nowhere, as is ``reason``.
         :raises NotFound: there is no such schedule.
         """
-        self._stored.remove(id)
+        operator = Operator.named(by, reason)
+        self._stored.remove(id, operator)
+        self._log(operator.told(f"schedule {id!r} is removed"))
 
-    def remove_all(self) -> int:
+    def remove_all(self, *, by: str | None = None, reason: str | None = None) -> int:
         """Delete every schedule, also those that can't be decoded; the jobs that they posted stay. Atomic in parts.
 
+        :param by: as for :meth:`remove`.
         :returns: how many were removed; one that is added meanwhile may stay.
         """
-        return self._stored.remove_all()
+        operator = Operator.named(by, reason)
+        removed = self._stored.remove_all(operator)
+        self._log(operator.told(f"all schedules are removed, {removed} of them"))
+        return removed
+
+    def _log(self, told: str) -> None:
+        logger.info("board %s: %s", self._client.name, in_one_line(told))
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -297,7 +323,7 @@ class Schedules:
         return None if upcoming is None else moment(due_at(schedule, upcoming.timestamp()))
 
     def history(self, id: str) -> list[FireRecord]:
-        """Return what became of the last fire times, oldest first; the last 20 entries are kept.
+        """Return what became of the last fire times, and who changed the schedule, oldest first; 20 entries are kept.
 
         :raises NotFound: there is no such schedule.
         """
@@ -307,21 +333,24 @@ class Schedules:
 
     # -- firing by hand --------------------------------------------------------------------------------------------
 
-    def fire_now(self, id: str) -> Job:
+    def fire_now(self, id: str, *, by: str | None = None, reason: str | None = None) -> Job:
         """Post a job of the schedule for this moment; its next fire time, runs and pause stay as they are. Atomic.
 
         The job counts as live. It is posted in any case, also beyond ``max_instances``.
 
         :raises NotFound: there is no such schedule.
         """
+        operator = Operator.named(by, reason)
         fire_time = self._client.call(self._backend.now)
 
         def decide(stored: Stored, postings: list[NewJob], now: float) -> ScheduleStep:
-            return step_by_hand(stored, self._firing.progress_now(stored), postings[0], fire_time, now)
+            return step_by_hand(stored, self._firing.progress_now(stored), postings[0], fire_time, now, operator)
 
         return self._post_for(id, [fire_time], decide)[0]
 
-    def backfill(self, id: str, start: datetime, end: datetime) -> list[Job]:
+    def backfill(
+        self, id: str, start: datetime, end: datetime, *, by: str | None = None, reason: str | None = None
+    ) -> list[Job]:
         """Post the jobs of all fire times from ``start`` to ``end`` now.
 
         A job that is live already is not posted again. The jobs don't count towards ``max_instances``: the schedule
@@ -333,6 +362,7 @@ class Schedules:
         :raises NotFound: there is no such schedule.
         :raises ValueError: these are more than ten thousand fire times.
         """
+        operator = Operator.named(by, reason)
         first, last = check_moment("start", start), check_moment("end", end)
         if last < first:
             raise ValueError(f"end {end} is before start {start}")
@@ -342,14 +372,15 @@ class Schedules:
         if len(times) > MAX_BACKFILLED:
             raise ValueError(f"more than {MAX_BACKFILLED} fire times are from {start} to {end}; take a shorter time")
         size = self._firing.most_of(schedule)
-        return [job for at in range(0, len(times), size) for job in self._backfill_part(id, times, at, at + size)]
+        starts = range(0, len(times), size)
+        return [job for at in starts for job in self._backfill_part(id, times, at, at + size, operator)]
 
-    def _backfill_part(self, id: str, times: list[float], start: int, end: int) -> list[Job]:
+    def _backfill_part(self, id: str, times: list[float], start: int, end: int, operator: Operator) -> list[Job]:
         count = len(times) if end >= len(times) else 0
 
         def decide(stored: Stored, postings: list[NewJob], now: float) -> ScheduleStep:
             progress = self._firing.progress_now(stored)
-            return step_of_backfill(stored, progress, postings, times[-1], count, now)
+            return step_of_backfill(stored, progress, postings, times[-1], count, now, operator)
 
         return self._post_for(id, times[start:end], decide)
 

@@ -16,6 +16,7 @@ from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, MissingExtra
 from jobboard.interrupts import is_of_signal_handler
+from jobboard.schedules.operators import Operator
 from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.planning import Plan, plan
 from jobboard.schedules.progress import Progress
@@ -231,10 +232,12 @@ class Firing:
         """Return how many jobs of a schedule one step may post."""
         return most_postings(schedule, self._backend.capabilities.largest_step)
 
-    def step_of_resume(self, stored: Stored, resumed: Schedule, now: float, reason: str) -> ScheduleStep:
+    def step_of_resume(
+        self, stored: Stored, resumed: Schedule, now: float, what: str, operator: Operator
+    ) -> ScheduleStep:
         """Return the step that ends a schedule's pause, and posts what was due before it."""
         progress = self.progress_now(stored)
-        return step_of_resume(stored, resumed, progress, now, self.most_of(resumed), reason)
+        return step_of_resume(stored, resumed, progress, now, self.most_of(resumed), what, operator)
 
     def progress_now(self, stored: Stored) -> Progress:
         """Return the progress without jobs that have ended: a paused schedule fired by hand has nobody else to look."""

@@ -17,6 +17,7 @@ from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.codec import decode
 from jobboard.events import EventKind
+from jobboard.schedules.operators import Operator
 from jobboard.validation import moment
 
 _FORMAT = 127
@@ -26,7 +27,7 @@ _FIRST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SchedulersPaused:
-    """Since when no scheduler of a board posts anything, and why."""
+    """Since when no scheduler of a board posts anything, and why; the note also says by whom, if somebody was named."""
 
     since: datetime
     note: str | None
@@ -37,16 +38,16 @@ def pause_in(rows: Sequence[ScheduleRow | None]) -> ScheduleRow | None:
     return next((row for row in rows if row is not None and row.id == PAUSE_ID), None)
 
 
-def step_to_pause(before: ScheduleRow | None, note: str | None, now: float) -> ScheduleStep:
+def step_to_pause(before: ScheduleRow | None, operator: Operator, now: float) -> ScheduleStep:
     """Return the step that pauses all schedulers."""
-    body = bytes(msgpack.packb([_FORMAT, now, note]))
+    body = bytes(msgpack.packb([_FORMAT, now, operator.note_of_pause_of_all()]))
     row = ScheduleRow(PAUSE_ID, os.urandom(16).hex(), _FIRST, body)
-    return _step(before, row, f"all paused: {note}" if note else "all paused")
+    return _step(before, row, operator.told("all paused"))
 
 
-def step_to_resume(before: ScheduleRow) -> ScheduleStep:
+def step_to_resume(before: ScheduleRow, operator: Operator) -> ScheduleStep:
     """Return the step that ends the pause; schedulers that sleep learn of it."""
-    return _step(before, None, "all resumed")
+    return _step(before, None, operator.told("all resumed"))
 
 
 def _step(before: ScheduleRow | None, row: ScheduleRow | None, reason: str) -> ScheduleStep:

@@ -19,7 +19,7 @@ class FireRecord:
     """One line of a schedule's history: what became of a fire time.
 
     ``kind``: FIRED (``uuid`` is the job), MISSED, SKIPPED, FAILED; ``count``: how many fire times the line stands for,
-    of which ``fire_time`` is the last one.
+    of which ``fire_time`` is the last one. SCHEDULED: somebody changed the schedule, as ``reason`` says.
     """
 
     kind: EventKind
@@ -72,6 +72,11 @@ class Progress:
         del self.history[:-HISTORY_LENGTH]
 
     @property
+    def fires(self) -> list[FireRecord]:
+        """The lines of the history but those of changes."""
+        return [line for line in self.history if line.kind is not EventKind.SCHEDULED]
+
+    @property
     def last_skipped(self) -> int:
         """How many fire times were skipped since the last one that was posted, as far as the history goes back."""
         since = takewhile(lambda line: line.kind is not EventKind.FIRED, reversed(self.history))
@@ -83,12 +88,13 @@ class Progress:
 
         None if the last fire time was not missed, or another one of the same step was posted in its place.
         """
-        last = self.history[-1] if self.history else None
+        fires = self.fires
+        last = fires[-1] if fires else None
         if last is None or last.kind is not EventKind.MISSED:
             return None
-        if any(line.kind is EventKind.FIRED and line.at == last.at for line in self.history):
+        if any(line.kind is EventKind.FIRED and line.at == last.at for line in fires):
             return None
-        missed = takewhile(lambda line: line.kind is EventKind.MISSED, reversed(self.history))
+        missed = takewhile(lambda line: line.kind is EventKind.MISSED, reversed(fires))
         return sum(line.count for line in missed), last
 
     def copy(self) -> Progress:

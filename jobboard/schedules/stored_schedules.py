@@ -10,6 +10,7 @@ from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, NotFound, UnreadableSchedule
+from jobboard.schedules.operators import Operator
 from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.planning import MAX_CAUGHT_UP
 from jobboard.schedules.schedule import Schedule, check_schedule_id, unpack_schedule
@@ -93,12 +94,12 @@ class StoredSchedules:
         """Change the row that pauses all schedulers."""
         self._take(PAUSE_ID, lambda: decide(self.pause(), self._client.call(self._backend.now)))
 
-    def remove(self, id: str) -> None:
+    def remove(self, id: str, operator: Operator) -> None:
         """Delete a schedule, also one that can't be decoded.
 
         :raises NotFound: there is none of this id.
         """
-        self._take(id, lambda: removal_of(self.get(id)))
+        self._take(id, lambda: removal_of(self.get(id), operator))
 
     def remove_unreadable(self, id: str) -> None:
         """Delete a schedule if it can't be decoded.
@@ -116,11 +117,11 @@ class StoredSchedules:
             except ValueError:
                 self._step([removal_of(row)])
 
-    def remove_all(self) -> int:
+    def remove_all(self, operator: Operator) -> int:
         """Delete every schedule, and return how many were deleted."""
         removed = 0
         for _ in range(_MAX_TRIES):
-            steps = [removal_of(row) for row in self]
+            steps = [removal_of(row, operator) for row in self]
             if not steps:
                 return removed
             for part in self._client.batches(steps):

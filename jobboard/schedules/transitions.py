@@ -10,11 +10,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from jobboard.backends.reasons import by_whom
 from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep, Ties
 from jobboard.codec import MAX_ENCODED
 from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind
 from jobboard.payload import Payload, pack_payload
+from jobboard.schedules.operators import NOBODY, Operator
 from jobboard.schedules.planning import MICROSECOND, Plan, due_at, first_fire_time, is_run_out, next_due, plan
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
@@ -205,14 +207,23 @@ def step_of(stored: Stored, plan: Plan, now: float) -> ScheduleStep:
     return step_with(stored, _counting(stored.schedule, plan.progress, postings), postings, records, now)
 
 
-def step_by_hand(stored: Stored, progress: Progress, posting: NewJob, fire_time: float, now: float) -> ScheduleStep:
+def step_by_hand(
+    stored: Stored, progress: Progress, posting: NewJob, fire_time: float, now: float, operator: Operator
+) -> ScheduleStep:
     """Return the step of somebody who fires a schedule by hand; the job counts as one of its instances."""
-    record = FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, "by hand")
+    reason = operator.told("by hand")
+    record = FireRecord(EventKind.FIRED, _moment(now), _moment(fire_time), posting.uuid, reason)
     return step_with(stored, _counting(stored.schedule, progress, [posting]), [posting], [record], now)
 
 
 def step_of_backfill(
-    stored: Stored, progress: Progress, postings: Sequence[NewJob], last: float, count: int, now: float
+    stored: Stored,
+    progress: Progress,
+    postings: Sequence[NewJob],
+    last: float,
+    count: int,
+    now: float,
+    operator: Operator,
 ) -> ScheduleStep:
     """Return a step of a backfill: its jobs are no instances, or they would keep the schedule from firing.
 
@@ -220,7 +231,7 @@ def step_of_backfill(
     :param count: how many fire times the line of history stands for,
         of which there is one for the whole backfill; 0 for none.
     """
-    record = FireRecord(EventKind.FIRED, _moment(now), _moment(last), reason="backfill", count=count)
+    record = FireRecord(EventKind.FIRED, _moment(now), _moment(last), reason=operator.told("backfill"), count=count)
     return step_with(stored, progress, postings, [record] if count else [], now)
 
 
@@ -243,13 +254,20 @@ def step_with(
     return ScheduleStep(schedule.id, stored.version, row, tuple(postings), events)
 
 
-def change_of(schedule: Schedule, after: str | None, progress: Progress, now: float, reason: str) -> ScheduleStep:
-    """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it."""
-    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (_change_told(schedule, reason),))
+def change_of(
+    schedule: Schedule, after: str | None, progress: Progress, now: float, what: str, operator: Operator = NOBODY
+) -> ScheduleStep:
+    """Return the step of somebody who adds or changes a schedule; schedulers that wait learn of it.
+
+    :param what: what was done to it, in a word.
+    """
+    operator.note_down(progress, what, now)
+    told = _change_told(schedule, operator.told(what))
+    return ScheduleStep(schedule.id, after, _row_of(schedule, progress, now), (), (told,))
 
 
 def step_of_resume(
-    stored: Stored, schedule: Schedule, progress: Progress, now: float, most: int, reason: str
+    stored: Stored, schedule: Schedule, progress: Progress, now: float, most: int, what: str, operator: Operator
 ) -> ScheduleStep:
     """Return the step that ends a schedule's pause.
 
@@ -269,17 +287,18 @@ def step_of_resume(
     after.note = after.fault = None
     if not is_run_out(schedule, after):
         start_at(schedule, after, now)
+    operator.note_down(after, what, now)
     step = step_of(Stored(schedule, stored.version), made, now)
-    return replace(step, events=(_change_told(schedule, reason), *step.events))
+    return replace(step, events=(_change_told(schedule, operator.told(what)), *step.events))
 
 
 def _change_told(schedule: Schedule, reason: str) -> ScheduleEvent:
     return ScheduleEvent(EventKind.SCHEDULED, None, schedule.job, schedule.id, reason)
 
 
-def removal_of(row: ScheduleRow) -> ScheduleStep:
+def removal_of(row: ScheduleRow, operator: Operator = NOBODY) -> ScheduleStep:
     """Return the step that deletes a schedule."""
-    event = ScheduleEvent(EventKind.UNSCHEDULED, None, None, row.id)
+    event = ScheduleEvent(EventKind.UNSCHEDULED, None, None, row.id, by_whom(operator.by, operator.reason))
     return ScheduleStep(row.id, row.version, None, (), (event,))
 
 

@@ -18,7 +18,7 @@ from jobboard.console.view import Page, View
 from jobboard.errors import UnreadableSchedule
 from jobboard.operate.explaining import upcoming
 from jobboard.operate.schedule_findings import MANY_SKIPPED
-from jobboard.operate.schedules import fire_line, live_jobs, paused_by, schedule_row
+from jobboard.operate.schedules import fire_line, live_jobs, schedule_row
 from jobboard.operate.verdict import Limits
 from jobboard.schedules.schedule import Schedule, check_schedule_id
 from jobboard.states import JobState
@@ -56,14 +56,14 @@ def act(view: View) -> Response:
     id, action = checked(check_schedule_id, view.field("id")), view.field("action")
     schedules = view.board.schedules
     if action == "fire":
-        job = schedules.fire_now(id)
+        job = schedules.fire_now(id, by=view.who, reason=view.reason)
         answers_of(view).forget()
         view.acted("schedules", [id])
         return RedirectResponse(view.url(f"jobs/{job.uuid}"), 303)
     if action == "pause":
-        schedules.pause(id, paused_by(view.who, view.reason, datetime.now(UTC)))
+        schedules.pause(id, view.reason, by=view.who)
     elif action == "resume":
-        schedules.resume(id)
+        schedules.resume(id, by=view.who, reason=view.reason)
     else:
         raise HTTPException(400, "this form can pause, resume and fire a schedule")
     answers_of(view).forget()
@@ -119,8 +119,8 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     late = (datetime.now(UTC) - time).total_seconds() if time else 0.0
     row["is_overdue"] = row["state"] == "active" and late > Limits().overdue
     row["skips"] = row["last_skipped"] >= MANY_SKIPPED
-    history = schedule.progress.history if schedule.progress else []
-    row["last"] = fire_line(history[-1]) if history else None
+    fires = schedule.progress.fires if schedule.progress else []
+    row["last"] = fire_line(fires[-1]) if fires else None
     row["fault"] = schedule.progress.fault if schedule.progress else None
     return row | {"local": _local(time, row["zone"])}
 

@@ -65,6 +65,7 @@ from jobboard.testing.contract.refusals import RefusalCases
 from jobboard.testing.contract.restored_parents import RestoredParentCases
 from jobboard.testing.contract.retries import RetryCases
 from jobboard.testing.contract.sampling import SamplingCases
+from jobboard.testing.contract.schedule_verbs import ScheduleVerbCases
 from jobboard.testing.contract.schedules import ScheduleCases
 from jobboard.testing.contract.signals import SignalCases
 from jobboard.testing.contract.standing import StandingCases
@@ -74,7 +75,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1477
+CONTRACT_CASES = 1492
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
 WHOLE_BOARD_CASES = 48
@@ -98,8 +99,8 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
-    PausedScheduleCases, FiredByHandCases, FiringCases, PoisonCases, NewerCases, SamplingCases, KeepingCases,
-    RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
+    PausedScheduleCases, FiredByHandCases, ScheduleVerbCases, FiringCases, PoisonCases, NewerCases, SamplingCases,
+    KeepingCases, RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
     NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
