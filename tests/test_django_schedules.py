@@ -19,10 +19,10 @@ from helpers.django_fixtures import backend, board, migrated, run
 from jobboard import At, Cron, Every, JobBoard, JobPriority, Posting, Schedule, Scheduler
 from jobboard.contrib.django import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, TaskResultStatus, task_backends
-from jobboard.contrib.django.schedule_applying import apply_schedules
-from jobboard.contrib.django.schedules import schedules_of_settings
+from jobboard.contrib.django.schedules import applying_settings, schedules_of_settings
 from jobboard.contrib.django.site import close_boards
 from jobboard.contrib.django.task import TaskCall
+from jobboard.operate.schedules import changes_view
 from jobboard.testing import eventually
 
 __all__ = ["backend", "board", "migrated"]
@@ -134,8 +134,11 @@ SETTING: dict[str, dict[str, Any]] = {
 
 def applied(board: JobBoard, setting: dict[str, Any], dry_run: bool = False) -> dict[str, Any]:
     with override_settings(JOBBOARD_SCHEDULES=setting):
-        done = apply_schedules(board, "default", schedules_of_settings("default"), dry_run=dry_run)
-    return {"added": done.added, "changed": done.changed, "removed": done.removed, "unchanged": done.unchanged}
+        wanted = schedules_of_settings("default").values()
+    applying = applying_settings(board, "default")
+    view = changes_view(applying.changes_to(wanted) if dry_run else applying.apply(wanted), wanted, dry_run)
+    assert view.pop("dry_run") is dry_run
+    return view
 
 
 def outcome(**lists: Any) -> dict[str, Any]:
@@ -184,11 +187,13 @@ def test_each_backend_has_its_own_schedules(migrated: None) -> None:
     with override_settings(TASKS=two, JOBBOARD_SCHEDULES=setting):
         board = task_backends["default"].site.board()
         for alias in two:
-            apply_schedules(board, alias, schedules_of_settings(alias))
+            applying_settings(board, alias).apply(schedules_of_settings(alias).values())
         assert {schedule.id: (schedule.details or {})["backend"] for schedule in board.schedules} == {
             "nightly": "default", "often": "default", "elsewhere": "mail",
         }  # fmt: skip
-        assert apply_schedules(board, "mail", {}).removed == ["elsewhere"]
+        assert [(change.kind, change.id) for change in applying_settings(board, "mail").apply([])] == [
+            ("removed", "elsewhere")
+        ]
         close_boards()
 
 
@@ -200,7 +205,7 @@ def test_several_processes_apply_at_once(backend: JobBoardBackend, board: JobBoa
     def apply() -> None:
         gate.wait(30)
         try:
-            done.append(apply_schedules(board, "default", wanted))
+            done.extend(applying_settings(board, "default").apply(wanted.values()))
         except Exception as fault:
             faults.append(fault)
 
@@ -210,8 +215,7 @@ def test_several_processes_apply_at_once(backend: JobBoardBackend, board: JobBoa
     for thread in threads:
         thread.join(60)
     assert faults == []
-    assert sorted(id for each in done for id in each.added) == sorted(wanted)
-    assert [each.changed for each in done] == [{}] * 4
+    assert sorted((change.id, change.kind) for change in done) == [(id, "added") for id in sorted(wanted)]
     assert {schedule.id for schedule in board.schedules} == set(wanted)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -12,7 +13,7 @@ import pytest
 import jobboard
 from jobboard.board import JobBoard
 from jobboard.schedules.triggers import Every
-from jobboard.testing.contract.clockwork import stored
+from jobboard.testing.contract.clockwork import overwrite, stored
 
 #: The fields that format 1 has always had, how many parts its progress and a line of its history have, and their kinds.
 FIELDS = {
@@ -59,3 +60,18 @@ def test_a_long_reason_does_not_make_the_schedule_too_large(board: JobBoard) -> 
         board.schedules.fire_now("nightly", by="ada", reason="x" * 400_000)
     assert len(board.schedules.history("nightly")) == 20
     assert len(stored(board, "nightly").body) < 30_000
+
+
+def test_the_source_of_a_schedule_is_text_that_every_version_reads(board: JobBoard) -> None:
+    nightly = jobboard.Schedule("nightly", Every(hours=1), "report")
+    board.schedules.apply([nightly], "shop", by="ada")
+    board.schedules.fire_now("nightly")
+    assert len(check_format_1(board, "nightly")) == 3
+    # A scheduler that knows no sources drives that line out: then an apply removes nothing, and marks it anew.
+    row = stored(board, "nightly")
+    form, plain, progress = msgpack.unpackb(row.body, timestamp=3)
+    progress[-1] = progress[-1][1:]
+    overwrite(board, replace(row, body=msgpack.packb([form, plain, progress], datetime=True)))
+    assert (board.schedules.get("nightly").source, board.schedules.apply([], "shop")) == (None, [])
+    assert [change.fields for change in board.schedules.apply([nightly], "shop")] == [["source"]]
+    assert [change.kind for change in board.schedules.apply([], "shop")] == ["removed"]

@@ -48,6 +48,8 @@ class AsyncSchedules(AsyncWrapper):
     backfill = as_coroutine(Schedules.backfill)
     export = as_coroutine(Schedules.export)
     load = as_coroutine(Schedules.load)
+    apply = as_coroutine(Schedules.apply)
+    changes_to = as_coroutine(Schedules.changes_to)
 
     def __aiter__(self) -> AsyncIterator[Schedule]:
         return Iteration(self, partial(Schedules.__iter__, self._sync))

@@ -9,11 +9,11 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.schedule_changing import row_in_zone
+from jobboard.cli.schedule_files import crontab_options, schedules_of
 from jobboard.cli.session import Session, command, is_given, pass_session
-from jobboard.cli.values import json_of, read_text, uri_of
+from jobboard.cli.values import read_text, uri_of
 from jobboard.errors import AlreadyScheduled
-from jobboard.operate.schedules import from_crontab, from_file, schedule_row
-from jobboard.schedules.crontab import parse_crontab
+from jobboard.operate.schedules import schedule_row
 from jobboard.schedules.schedule import Schedule
 
 _COLUMNS = ("id", "outcome", "job", "when", "next_fire_time", "reason")
@@ -26,11 +26,7 @@ _COLUMNS = ("id", "outcome", "job", "when", "next_fire_time", "reason")
     "jobboard schedule import --from sqlite:///jobs.sqlite --map app.tasks:report=report --dry-run",
 )
 @click.argument("file", required=False)
-@click.option("--crontab", is_flag=True, help="The file is a crontab: each line's command becomes details.")
-@click.option("--system", is_flag=True, help="A system's crontab, with a user before each command.")
-@click.option("--job", default="command", show_default=True, help="The name of a crontab's jobs.")
-@click.option("--tz", default="UTC", show_default=True, help="The zone of a crontab's times.")
-@click.option("--prefix", default="crontab-", show_default=True, help="What a crontab's ids begin with.")
+@crontab_options
 @click.option(
     "--from",
     "source",
@@ -70,14 +66,9 @@ def import_(session: Session, /, file: str | None, source: str | None, **options
 
 
 def _import_file(
-    session: Session, file: str, *, crontab: bool, system: bool, job: str, tz: str, prefix: str, dry_run: bool,
-    if_exists: Any, **_: Any,
-) -> None:  # fmt: skip
-    source = "-" if file == "-" else f"@{file}"
-    if crontab:
-        schedules = from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
-    else:
-        schedules = from_file(json_of("FILE", source))
+    session: Session, file: str, *, dry_run: bool, if_exists: Any, names: Any, jobs_in: Any, **crontab: Any
+) -> None:
+    schedules = schedules_of(file, **crontab)
     if dry_run:
         _show(session, schedules, "importable")
         return

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from jobboard.cli import schedule_changing, schedule_importing
+from jobboard.cli import schedule_applying, schedule_changing, schedule_importing
 from jobboard.cli.output import shown
 from jobboard.cli.schedule_changing import in_zone, row_in_zone
 from jobboard.cli.schedule_options import FOLD, GAP
@@ -124,10 +124,12 @@ _EXAMPLES = """\
   jobboard schedule ls
   jobboard schedule explain '0 3 * * 1-5' --tz Europe/Berlin"""
 
+_CHANGING = (*schedule_changing.COMMANDS, *schedule_applying.COMMANDS, *schedule_importing.COMMANDS)
+
 COMMANDS = (
     click.Group(
         "schedule",
-        commands=[*schedule_changing.COMMANDS, *schedule_importing.COMMANDS, explain, ls, show, next_, export],
+        commands=[*_CHANGING, explain, ls, show, next_, export],
         help="Schedules: what is posted when.",
         epilog=f"\b\nExamples:\n{_EXAMPLES}",
     ),

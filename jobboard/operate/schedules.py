@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobboard.board import JobBoard, client_of
 from jobboard.operate.explaining import explain, zone_of
 from jobboard.operate.json_values import from_json, to_json
+from jobboard.schedules.changes import ScheduleChange
 from jobboard.schedules.crontab import CrontabItem
 from jobboard.schedules.progress import FireRecord
 from jobboard.schedules.schedule import Schedule, schedule_from_plain
+from jobboard.schedules.triggers import Trigger
 from jobboard.states import LIVE
+from jobboard.text import in_one_line
 
 
 def schedule_row(schedule: Schedule) -> dict[str, Any]:
@@ -28,6 +32,7 @@ def schedule_row(schedule: Schedule) -> dict[str, Any]:
         "skipped": progress.skipped if progress else 0,
         "last_skipped": progress.last_skipped if progress else 0,
         "failed": progress.failed if progress else 0,
+        "source": schedule.source,
         "note": (progress.fault or progress.note) if progress else None,
     }
 
@@ -60,6 +65,35 @@ def live_jobs(board: JobBoard, schedule: Schedule) -> list[str]:
     rows = [row for part in client.batches(known) for row in client.call(client.backend.jobs.read, part)]
     live = {row.uuid for row in rows if row is not None and row.state in LIVE}
     return [uuid for uuid in known if uuid in live]
+
+
+def changes_view(changes: Sequence[ScheduleChange], wanted: Iterable[Schedule], dry_run: bool) -> dict[str, Any]:
+    """Return what an apply has changed, or would: the ids, and of those that are changed the fields."""
+    ids = {change.id for change in changes}
+    return {
+        "added": [change.id for change in changes if change.kind == "added"],
+        "changed": {change.id: change.fields for change in changes if change.kind == "changed"},
+        "removed": [change.id for change in changes if change.kind == "removed"],
+        "unchanged": [schedule.id for schedule in wanted if schedule.id not in ids],
+        "dry_run": dry_run,
+    }
+
+
+def change_line(change: ScheduleChange) -> str:
+    """Return a change as a line of a difference; details are named, and not shown."""
+    fields = ", ".join(_changed(change, field) for field in change.fields)
+    return f"{change.kind}: {in_one_line(change.id)}{f' ({fields})' if fields else ''}"
+
+
+def _changed(change: ScheduleChange, field: str) -> str:
+    if field == "details":
+        return field
+    before, after = (_shown(getattr(schedule, field)) for schedule in (change.before, change.after))
+    return f"{field}: {before} -> {after}"
+
+
+def _shown(value: object) -> str:
+    return explain(value) if isinstance(value, Trigger) else "none" if value is None else str(value)
 
 
 def fire_line(line: FireRecord) -> dict[str, Any]:

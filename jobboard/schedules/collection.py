@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from datetime import datetime
 from itertools import chain, islice, takewhile
@@ -12,9 +12,12 @@ from typing import Any
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
 from jobboard.client import BackendClient
-from jobboard.errors import AlreadyScheduled, MissingExtra, NotSupported, UnreadableSchedule
+from jobboard.errors import AlreadyScheduled, MissingExtra, UnreadableSchedule
 from jobboard.job import Job
 from jobboard.schedules import pausing
+from jobboard.schedules.adding import Adding
+from jobboard.schedules.applying import Applying
+from jobboard.schedules.changes import ScheduleChange
 from jobboard.schedules.firing import Firing
 from jobboard.schedules.operators import Operator
 from jobboard.schedules.planning import due_at, fire_times
@@ -26,9 +29,7 @@ from jobboard.schedules.transitions import (
     begin_pause,
     change_of,
     check_next_run_time,
-    first_progress,
     has_other_times,
-    is_put_off_by_start,
     kept_progress,
     posting_of,
     readable_of,
@@ -38,7 +39,7 @@ from jobboard.schedules.transitions import (
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.text import in_one_line
 from jobboard.types import IfExistsName
-from jobboard.validation import check_count, check_moment, check_reason, moment
+from jobboard.validation import check_count, check_moment, check_reason, check_text, moment
 
 logger = logging.getLogger("jobboard.schedules")
 
@@ -62,18 +63,12 @@ class Schedules:
         self._client = client
         self._backend = client.backend
         self._stored = StoredSchedules(client)
+        self._adding = Adding(client, self._stored)
         self._firing = Firing(client)
         self._handle_of = handle_of
 
     def __repr__(self) -> str:
         return f"<Schedules of board {self._client.name!r}>"
-
-    def _check_lane(self, schedule: Schedule) -> None:
-        if schedule.lane is not None and self._backend.capabilities.sharded:
-            raise NotSupported(
-                f"schedule {schedule.id!r} can't have a lane on a board of shards: it posts on its own shard, and the "
-                "limits of the lane hold on another one; let its job post one with that lane"
-            )
 
     def add(
         self,
@@ -97,42 +92,22 @@ class Schedules:
         :raises InvalidPosting: the details can't be stored.
         :raises NotSupported: it has a lane, on a board of shards: its jobs would be on another shard than the lane's.
         """
-        if not isinstance(schedule, Schedule):
-            raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
         mode = IfExists.convert(if_exists)
-        check_details(schedule, self._client.largest_details)
-        self._check_lane(schedule)
-        check_interval(schedule.trigger, self._client.least_interval)
+        self._adding.check(schedule)
         fresh = replace(schedule, progress=None)
         first = None if next_run_time is None else check_next_run_time(fresh, next_run_time)
 
-        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
-            if old is None:
-                return change_of(fresh, None, first_progress(fresh, now, first), now, "added")
+        def replaces(old: Schedule) -> bool:
             if mode is IfExists.RAISE:
                 raise AlreadyScheduled(
-                    f"there is a schedule {fresh.id!r} on board {self._client.name!r}; "
+                    f"there is a schedule {old.id!r} on board {self._client.name!r}; "
                     'if_exists (--if-exists) can be "keep" or "replace"'
                 )
-            if mode is IfExists.KEEP:
-                return None
-            # The operator who paused it knew why; a program that adds its schedules at each start does not.
-            new = replace(fresh, paused=fresh.paused or old.schedule.paused)
-            progress = kept_progress(old.schedule, new, now, first)
-            put_off[:] = [old.schedule] if is_put_off_by_start(old.schedule, new, progress) else []
-            return change_of(new, old.version, progress, now, "replaced")
+            return mode is IfExists.REPLACE
 
-        put_off: list[Schedule] = []
         if mode is IfExists.REPLACE:
             self._stored.remove_unreadable(fresh.id)
-        added = self._stored.change_or_add(fresh.id, decide)
-        for before in put_off:
-            logger.warning(
-                "schedule %r: only the start of its trigger has changed, which puts off its next fire time from %s to "
-                "%s. If start is the present moment whenever the program begins, leave it out",
-                fresh.id, before.next_fire_time, added.next_fire_time,
-            )  # fmt: skip
-        return added
+        return self._adding.put(fresh, replaces, first)[0]
 
     def modify(self, /, id: str, *, by: str | None = None, reason: str | None = None, **changes: Any) -> Schedule:
         """Change some of a schedule's arguments in one step; it keeps its progress. Atomic.
@@ -158,7 +133,7 @@ class Schedules:
             # The board's options judge what is given here, not what another board has stored.
             if "details" in changes:
                 check_details(schedule, self._client.largest_details)
-            self._check_lane(schedule)
+            self._adding.check_lane(schedule)
             if "trigger" in changes:
                 check_interval(schedule.trigger, self._client.least_interval)
             is_resumed = stored.schedule.paused and not schedule.paused and stored.progress.fault is None
@@ -276,11 +251,7 @@ class Schedules:
 
         Schedules that can't be decoded are left out; see :meth:`unreadable`.
         """
-        for row in self._stored:
-            try:
-                yield readable_of(row)
-            except (UnreadableSchedule, MissingExtra):
-                continue
+        return self._stored.readable()
 
     def unreadable(self) -> list[Unreadable]:
         """Return the schedules that can't be decoded."""
@@ -422,3 +393,28 @@ class Schedules:
         """
         schedules = [schedule_from_plain(item) for item in plain]
         return [self.add(schedule, if_exists) for schedule in schedules]
+
+    def apply(
+        self, schedules: Iterable[Schedule], source: str, *, by: str | None = None, reason: str | None = None
+    ) -> list[ScheduleChange]:
+        """Let the board have these schedules of a source; remove those that only an earlier apply of it has.
+
+        Idempotent, also if several programs do it at once. All are checked before the first is changed. Each is changed
+        in one step, as by :meth:`add` with ``"replace"``: one that is paused stays paused. What others added stays, but
+        for one of the same id, which is of this source from then on.
+
+        :param source: names the program or the file, such as ``"shop"``: another one for each that applies to the
+            board. It is kept with each schedule until somebody replaces that by other means.
+        :returns: what was changed; [] if nothing was.
+        :raises ValueError: one is wrong, would never fire, or is there twice.
+        :raises UnreadableSchedule: the board has one of these ids of a newer format.
+        """
+        return self._applying(source).apply(schedules, Operator.named(by, reason))
+
+    def changes_to(self, schedules: Iterable[Schedule], source: str) -> list[ScheduleChange]:
+        """Return what :meth:`apply` would change; errors are the same."""
+        return self._applying(source).changes_to(schedules)
+
+    def _applying(self, source: str) -> Applying:
+        name = check_text("source", source)
+        return Applying(self._client, name, lambda schedule: schedule.source == name)

@@ -12,6 +12,8 @@ from jobboard.validation import check_count, check_reason, check_uuid, is_moment
 
 #: How many lines of a schedule's history are kept.
 HISTORY_LENGTH = 20
+#: How the line begins that keeps of which source a schedule is: a field of its own would be a new format.
+_APPLIED_FROM = "applied from "
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class FireRecord:
     uuid: str | None = None
     reason: str | None = None
     count: int = 1
+
+    @property
+    def source(self) -> str | None:
+        """Of which source the schedule is, if this line is the one that keeps it."""
+        is_source = self.kind is EventKind.SCHEDULED and (self.reason or "").startswith(_APPLIED_FROM)
+        return (self.reason or "").removeprefix(_APPLIED_FROM) if is_source else None
 
     def to_plain(self) -> list[Any]:
         """Return what :meth:`from_plain` makes an equal one of."""
@@ -67,9 +75,22 @@ class Progress:
     history: list[FireRecord] = field(default_factory=list)
 
     def note_down(self, record: FireRecord) -> None:
-        """Add a line to the history."""
+        """Add a line to the history; the oldest one goes, but never the one that keeps the source."""
         self.history.append(record)
-        del self.history[:-HISTORY_LENGTH]
+        if len(self.history) > HISTORY_LENGTH:
+            del self.history[0 if self.history[0].source is None else 1]
+
+    @property
+    def source(self) -> str | None:
+        """Of which source an apply has put the schedule on the board; None if somebody added it otherwise."""
+        return next((line.source for line in self.history if line.source is not None), None)
+
+    def set_source(self, source: str | None, at: datetime) -> None:
+        """Keep from now on that the schedule is of this source."""
+        if source != self.source:
+            self.history = [line for line in self.history if line.source is None]
+            if source is not None:
+                self.note_down(FireRecord(EventKind.SCHEDULED, at, None, reason=f"{_APPLIED_FROM}{source}"))
 
     @property
     def fires(self) -> list[FireRecord]:

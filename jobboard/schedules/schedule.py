@@ -190,6 +190,11 @@ class Schedule:
             return "paused"
         return "finished" if self.progress.upcoming is None and self.progress.buffered is None else "active"
 
+    @property
+    def source(self) -> str | None:
+        """Of which source :meth:`Schedules.apply` has put it on the board; None if it was added otherwise."""
+        return None if self.progress is None else self.progress.source
+
     def to_plain(self) -> dict[str, Any]:
         """Return what :func:`schedule_from_plain` makes an equal schedule of: text, numbers, lists and dicts.
 

@@ -9,7 +9,7 @@ from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
-from jobboard.errors import BoardUnavailable, NotFound, UnreadableSchedule
+from jobboard.errors import BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule
 from jobboard.schedules.operators import Operator
 from jobboard.schedules.pausing import pause_in
 from jobboard.schedules.planning import MAX_CAUGHT_UP
@@ -50,6 +50,10 @@ class StoredSchedules:
     def __iter__(self) -> Iterator[ScheduleRow]:
         for page in self._client.pages(repeat(_PAGE), self._backend.schedules.page):
             yield from (row for row in page.rows if row.id != PAUSE_ID)
+
+    def readable(self) -> Iterator[Schedule]:
+        """Iterate over the schedules that this client can decode, in the same order."""
+        return (schedule for row in self if (schedule := _readable_of(row)) is not None)
 
     def pause(self) -> ScheduleRow | None:
         """Return the row that pauses all schedulers, if there is one."""
@@ -101,6 +105,22 @@ class StoredSchedules:
         """
         self._take(id, lambda: removal_of(self.get(id), operator))
 
+    def remove_if(self, id: str, fits: Callable[[Schedule], bool], operator: Operator) -> Schedule | None:
+        """Delete a schedule if it fits in that moment, and return it; None if nothing was deleted."""
+        found: list[Schedule] = []
+
+        def decide() -> ScheduleStep | None:
+            found.clear()
+            row = self._find(id)
+            schedule = None if row is None else _readable_of(row)
+            if row is None or schedule is None or not fits(schedule):
+                return None
+            found.append(schedule)
+            return removal_of(row, operator)
+
+        self._take(id, decide)
+        return found[0] if found else None
+
     def remove_unreadable(self, id: str) -> None:
         """Delete a schedule if it can't be decoded.
 
@@ -144,3 +164,10 @@ class StoredSchedules:
             if step is None or self._step([step]) != [Verdict.LOST]:
                 return step
         raise BoardUnavailable(f"schedule {id!r} changed {_MAX_TRIES} times while this change was made; try again")
+
+
+def _readable_of(row: ScheduleRow) -> Schedule | None:
+    try:
+        return readable_of(row)
+    except (UnreadableSchedule, MissingExtra):
+        return None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
+from jobboard.board import JobBoard, client_of
 from jobboard.conductor.calling import signature_of
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
 from jobboard.contrib.django.discovery import checked_task
 from jobboard.contrib.django.task import TaskCall, job_priority, options_of
+from jobboard.schedules.applying import Applying
 from jobboard.schedules.schedule import Schedule
 
 #: The setting: id -> trigger, task, args, and options of a schedule.
@@ -122,8 +125,12 @@ def schedule_options(task: Task) -> dict[str, Any]:
     return {"priority": job_priority(task.priority), **{name: given.get(name) for name in ("max_attempts", "lane")}}
 
 
-def is_of_settings(schedule: Schedule, alias: str) -> bool:
-    """Whether a schedule is from the settings, and of a backend."""
+def applying_settings(board: JobBoard, alias: str) -> Applying:
+    """Return what applies the schedules that the settings have for a backend, whose details say where they are from."""
+    return Applying(client_of(board), None, partial(_is_of_settings, alias))
+
+
+def _is_of_settings(alias: str, schedule: Schedule) -> bool:
     details = schedule.details or {}
     return details.get("from_settings") is True and details.get("backend") == alias
 

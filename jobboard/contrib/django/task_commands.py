@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -26,10 +25,16 @@ from jobboard.contrib.django.compat import InvalidTask
 from jobboard.contrib.django.discovery import checked_task
 from jobboard.contrib.django.fresh_connections import with_fresh_connections
 from jobboard.contrib.django.names import job_names
-from jobboard.contrib.django.schedule_applying import Applied, apply_schedules
-from jobboard.contrib.django.schedules import schedule_options, scheduled_call, schedules_of_settings
+from jobboard.contrib.django.schedules import (
+    applying_settings,
+    schedule_options,
+    scheduled_call,
+    schedules_of_settings,
+)
 from jobboard.contrib.django.worker import task_handlers
+from jobboard.operate.schedules import change_line, changes_view
 from jobboard.operate.views import paused_texts, paused_view
+from jobboard.schedules.operators import Operator
 
 
 class TaskSession(Session):
@@ -212,28 +217,21 @@ def add(session: TaskSession, /, job: str | None, task: str | None, args: str | 
 
 @command("apply", "manage.py jobboard schedules apply --dry-run", "manage.py jobboard schedules apply --json")
 @click.option("--dry-run", is_flag=True, help="Only say what would be added, changed and removed.")
+@by_and_note
 @pass_tasks
-def apply(session: TaskSession, dry_run: bool) -> None:
+def apply(session: TaskSession, dry_run: bool, by: str, note: str | None) -> None:
     """Bring the board's schedules in line with JOBBOARD_SCHEDULES of the settings.
 
     What it once added, and the settings have no more, is removed; other schedules stay. Again it changes nothing.
     """
     with usage_errors():
-        wanted = schedules_of_settings(session.backend.alias)
+        wanted = schedules_of_settings(session.backend.alias).values()
     board = session.board_to_preview() if dry_run else session.board(create=True)
-    applied = apply_schedules(board, session.backend.alias, wanted, dry_run=dry_run)
-    session.output.report(_view(applied, dry_run), "\n".join(_lines(applied)))
-
-
-def _view(applied: Applied, dry_run: bool) -> dict[str, Any]:
-    return {**asdict(applied), "dry_run": dry_run}
-
-
-def _lines(applied: Applied) -> list[str]:
-    lines = [f"added: {id}" for id in applied.added]
-    lines += [f"changed: {id} ({', '.join(fields)})" for id, fields in applied.changed.items()]
-    lines += [f"removed: {id}" for id in applied.removed]
-    return [*lines, f"unchanged: {len(applied.unchanged)}"]
+    applying = applying_settings(board, session.backend.alias)
+    changes = applying.changes_to(wanted) if dry_run else applying.apply(wanted, Operator.named(by, note))
+    view = changes_view(changes, wanted, dry_run)
+    lines = [*map(change_line, changes), f"unchanged: {len(view['unchanged'])}"]
+    session.output.report(view, "\n".join(lines))
 
 
 _GROUP = SCHEDULING[0]

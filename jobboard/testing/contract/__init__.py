@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jobboard.testing.contract.all_schedules import AllSchedulesCases
+from jobboard.testing.contract.applied_schedules import AppliedScheduleCases
 from jobboard.testing.contract.arguments import ArgumentCases
 from jobboard.testing.contract.attempts import AttemptCases
 from jobboard.testing.contract.audits import AuditRaceCases
@@ -75,7 +76,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1492
+CONTRACT_CASES = 1509
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
 WHOLE_BOARD_CASES = 48
@@ -99,9 +100,9 @@ class Contract(
     IteratingCases, RecordCases, ReleaseCases, TrashBinCases, CancelCases, PauseCases, AuditCases, BookCases,
     OwnedBookCases, EntityCases, RetryCases, MeanwhileCases, OutageCases, CorruptionCases, RaceCases, AuditRaceCases,
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
-    PausedScheduleCases, FiredByHandCases, ScheduleVerbCases, FiringCases, PoisonCases, NewerCases, SamplingCases,
-    KeepingCases, RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases, LimitRuleCases,
-    NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
+    PausedScheduleCases, FiredByHandCases, ScheduleVerbCases, AppliedScheduleCases, FiringCases, PoisonCases,
+    NewerCases, SamplingCases, KeepingCases, RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases,
+    LimitRuleCases, NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
     EdgeRaceCases, StandingCases, Counted,

@@ -50,6 +50,8 @@ CALLS: dict[str, Callable[[JobBoard], Any]] = {
     "backfill": lambda board: board.schedules.backfill("report", *([datetime(2020, 1, 1, tzinfo=UTC)] * 2)),
     "export": lambda board: board.schedules.export(),
     "load": lambda board: board.schedules.load([hourly("other").to_plain()]),
+    "apply": lambda board: board.schedules.apply([hourly("other")], "shop"),
+    "changes_to": lambda board: board.schedules.changes_to([hourly("other")], "shop"),
     "unreadable": lambda board: board.schedules.unreadable(),
     "remove_all": lambda board: board.schedules.remove_all(),
     "pause_all": lambda board: board.schedules.pause_all(),

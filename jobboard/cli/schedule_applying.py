@@ -1,0 +1,61 @@
+"""The command that lets a board's schedules follow a file."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from jobboard.cli.output import count
+from jobboard.cli.schedule_files import crontab_options, schedules_of
+from jobboard.cli.session import Session, by_and_note, command, confirm, is_given, pass_session
+from jobboard.operate.schedules import change_line, changes_view
+
+
+@command(
+    "apply",
+    "jobboard schedule apply schedules.json --source shop --dry-run",
+    "jobboard schedule apply schedules.json --source shop --yes --note 'release 4711'",
+    "jobboard schedule apply /etc/crontab --crontab --system --job shell --source crontab",
+)
+@click.argument("file")
+@click.option(
+    "--source", required=True, metavar="NAME", help="What the file belongs to: another name for each file of a board."
+)
+@crontab_options
+@click.option("--dry-run", is_flag=True, help="Only show the difference.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@by_and_note
+@pass_session
+def apply(
+    session: Session, /, file: str, source: str, dry_run: bool, yes: bool, by: str, note: str | None, **crontab: Any
+) -> None:
+    """Give the board the schedules of FILE (- for standard input): what export wrote, or a crontab.
+
+    Shows what differs, and asks first. What an apply of the same source once added, and the file has no more, is
+    removed; other schedules stay, and what is paused stays so. Again it changes nothing.
+    """
+    wanted = schedules_of(file, **crontab)
+    board = session.board_to_preview() if dry_run else session.board_to_change()
+    again = shlex.join(["jobboard", "schedule", "apply", file, "--source", source, *_words(crontab), "--yes"])
+    changes = board.schedules.changes_to(wanted, source)
+    for change in changes:
+        session.output.say(change_line(change))
+    if changes and not dry_run:
+        if not yes:
+            confirm(f"Change {count(len(changes), 'schedule')} of board {session.name!r}?", again)
+        changes = board.schedules.apply(wanted, source, by=by, reason=note)
+    done = f"would change; nothing was changed. Change them with: {again}" if dry_run else "changed"
+    same = f"the schedules of {source!r} are as the file says"
+    number = count(len(changes), "schedule")
+    session.output.report(changes_view(changes, wanted, dry_run), f"{number} {done}" if changes else same)
+
+
+def _words(crontab: dict[str, Any]) -> list[str]:
+    """Return the options of a crontab as they were given."""
+    flags = [f"--{name}" for name, value in crontab.items() if value is True]
+    return flags + [word for name in ("job", "tz", "prefix") if is_given(name) for word in (f"--{name}", crontab[name])]
+
+
+COMMANDS = (apply,)

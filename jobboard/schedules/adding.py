@@ -1,0 +1,85 @@
+"""Schedules are put on a board: each is checked, and added or put in another one's place in one step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from jobboard.backends.rows import ScheduleStep
+from jobboard.client import BackendClient
+from jobboard.errors import NotSupported
+from jobboard.schedules.changes import ScheduleChange, in_place_of
+from jobboard.schedules.operators import NOBODY, Operator
+from jobboard.schedules.schedule import Schedule, check_details
+from jobboard.schedules.stored_schedules import StoredSchedules
+from jobboard.schedules.transitions import Stored, change_of, first_progress, is_put_off_by_start, kept_progress
+from jobboard.schedules.triggers.every import check_interval
+from jobboard.validation import moment
+
+logger = logging.getLogger("jobboard.schedules")
+
+
+class Adding:
+    """Puts schedules on the board of a client."""
+
+    def __init__(self, client: BackendClient, stored: StoredSchedules) -> None:
+        self._client = client
+        self._stored = stored
+
+    def check(self, schedule: Schedule) -> None:
+        """Raise what is wrong with a schedule for this board, as :meth:`Schedules.add` says."""
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
+        check_details(schedule, self._client.largest_details)
+        self.check_lane(schedule)
+        check_interval(schedule.trigger, self._client.least_interval)
+
+    def check_lane(self, schedule: Schedule) -> None:
+        """Raise :class:`NotSupported` if it has a lane that the board can't limit."""
+        if schedule.lane is not None and self._client.backend.capabilities.sharded:
+            raise NotSupported(
+                f"schedule {schedule.id!r} can't have a lane on a board of shards: it posts on its own shard, and the "
+                "limits of the lane hold on another one; let its job post one with that lane"
+            )
+
+    def put(
+        self,
+        fresh: Schedule,
+        replaces: Callable[[Schedule], bool],
+        first: float | None = None,
+        operator: Operator = NOBODY,
+    ) -> tuple[Schedule, ScheduleChange | None]:
+        """Put a schedule on the board, and return it as it is there then, and what was changed.
+
+        :param fresh: it was checked; of its progress only the source is kept.
+        :param replaces: whether it takes the place of a schedule that is there; may raise.
+        :param first: its first fire time, if its times are new.
+        """
+        changes: list[ScheduleChange] = []
+
+        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
+            changes.clear()
+            if old is not None and not replaces(old.schedule):
+                return None
+            new = fresh if old is None else in_place_of(old.schedule, fresh)
+            progress = first_progress(new, now, first) if old is None else kept_progress(old.schedule, new, now, first)
+            progress.set_source(fresh.source, moment(now))
+            changes.append(ScheduleChange(None if old is None else old.schedule, new))
+            version, what = (None, "added") if old is None else (old.version, "replaced")
+            return change_of(new, version, progress, now, what, operator)
+
+        there = self._stored.change_or_add(fresh.id, decide)
+        change = changes[0] if changes else None
+        if change is not None and change.before is not None:
+            _warn_if_put_off(change.before, there)
+        return there, change
+
+
+def _warn_if_put_off(before: Schedule, added: Schedule) -> None:
+    assert added.progress is not None
+    if is_put_off_by_start(before, added, added.progress):
+        logger.warning(
+            "schedule %r: only the start of its trigger has changed, which puts off its next fire time from %s to "
+            "%s. If start is the present moment whenever the program begins, leave it out",
+            added.id, before.next_fire_time, added.next_fire_time,
+        )  # fmt: skip
