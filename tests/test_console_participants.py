@@ -252,7 +252,9 @@ def test_schedules_are_explained_paused_resumed_and_fired(
     assert "fired" in text_of(console.get("/b/shop/schedule", params={"id": odd}))
     said = text_of(console.get("/b/shop/schedule", params={"id": odd}))
     assert all(line in said for line in ("paused, by ann", "resumed, by ann", "by hand, by ann"))
-    board.schedules.modify(odd, max_runs=9, by="bob")
+    [change] = board.schedules.apply([board.schedules.get(odd)], "bookshop", by="bob")
+    assert change.fields == ["source"]
+    assert "Source bookshop" in text_of(console.get("/b/shop/schedule", params={"id": odd}))
     assert "unclaimed of the last run of a/b?" in text_of(console.get("/b/shop/schedules"))
     assert console.post("/b/shop/schedules", {"action": "fire", "id": "none"}).status_code == 404
     assert told == [("ann", "schedules", [odd])] * 3

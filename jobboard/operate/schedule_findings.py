@@ -39,7 +39,8 @@ def told_skips(skipped: Mapping[str, int]) -> Iterator[tuple[str, str, str]]:
     often = {id: number for id, number in skipped.items() if number >= MANY_SKIPPED}
     if often:
         most = max(often, key=often.__getitem__)
-        number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH)}"
+        # One line of the history may keep the schedule's source.
+        number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH - 1)}"
         text = f"Schedule {most!r} has skipped its last {number}{_others(len(often) - 1)}"
         cure = f"See: jobboard schedule show {shlex.quote(most)}"
         yield most, f"{text}: the jobs that it posted before have not ended.", cure
