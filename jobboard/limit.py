@@ -185,6 +185,11 @@ def check_limit(name: object, lane: object, running: object, rate: object, order
         raise ValueError(f'order must be "free" or "strict", not {order!r}')
     if rate is not None and not isinstance(rate, Rate):
         raise TypeError(f"rate must be a Rate, not {type(rate).__name__}")
+    if target.name is not None and target.name.endswith(":*"):
+        raise ValueError(
+            f"a limit of a name is of exactly that name, so {name!r} would limit nothing; "
+            "post the jobs with a lane, and limit its prefix"
+        )
     if name is not None and (rate is not None or order == "strict"):
         raise ValueError("a rate and a strict order are of lanes; post the jobs with a lane, and limit that")
     if running is None and rate is None and order == "free":

@@ -50,8 +50,8 @@ class Limits:
         Atomic; then all lanes that it is of are looked at, 100 a request, so that what may start does. A client that
         dies meanwhile leaves that to the conductors' housekeeping.
 
-        :param name: a job's name; or ``lane``: a lane, or ``"PREFIX:*"`` for each lane whose text before its last
-            colon is that prefix. One of both.
+        :param name: a job's name, and no pattern; or ``lane``: a lane, or ``"PREFIX:*"`` for each lane whose text
+            before its last colon is that prefix. One of both.
         :param running: how many jobs may be claimed at a time, up to a million; 0 is a pause.
         :param rate: of a lane: how many jobs may start in some seconds.
         :param order: of a lane: ``"strict"`` lets no other job of the lane pass one that waits for its retry.

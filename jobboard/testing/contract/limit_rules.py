@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[Call, list[Any]]] = {
     "post(lane)": (lambda board, bad: board.post("resize", lane=bad), LANES),
     "post_many(lane)": (lambda board, bad: board.post_many([Posting("resize", lane=bad)]), LANES),
     "set(lane)": (lambda board, bad: board.limits.set(lane=bad, running=1), PATTERNS),
-    "set(name)": (lambda board, bad: board.limits.set(name=bad, running=1), ["", "a\nb", "x" * 256, 7]),
+    "set(name)": (lambda board, bad: board.limits.set(name=bad, running=1), ["", "a\nb", "x" * 256, "a:*", 7]),
     "set(running)": (lambda board, bad: board.limits.set(lane=LANE, running=bad), RUNNING),
     "set(running) of a name": (lambda board, bad: board.limits.set(name="resize", running=bad), RUNNING),
     "set(rate)": (lambda board, bad: board.limits.set(lane=LANE, rate=bad), ["30/60", 30, (30, 60)]),
