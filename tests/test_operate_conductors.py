@@ -173,9 +173,12 @@ def test_who_holds_what_costs_one_request_if_a_conductor_went_away(
     assert [one.held for one in overview(board).gone] == [0, 0, 100]
 
 
-def silent(board: JobBoard, name: str, *names: str, kind: str = "conductor", then: float = 0) -> None:
+def silent(
+    board: JobBoard, name: str, *names: str, kind: str = "conductor", pid: object = None, then: float = 0
+) -> None:
     """Register a participant that tells of itself every ten seconds, and let some pass."""
-    board.register_entity(Entity(kind, name, {"names": list(names), "uptime": 60}, ttl=40))
+    told = {"names": list(names), "uptime": 60, "host": "vm", "pid": pid}
+    board.register_entity(Entity(kind, name, told, ttl=40))
     clock_of(board).move(then)
 
 
@@ -197,6 +200,19 @@ def test_those_that_fell_silent_together_are_waited_for() -> None:
         assert "release --owner" not in text
         clock_of(board).move(570)
         assert "silent" not in {kind for _, kind, _ in found(board)}, "it is too long ago"
+
+
+@pytest.mark.parametrize(("pids", "is_told"), [((7, 7), False), ((7, 8), True), (("?", "?"), True), (([7], [7]), True)])
+def test_the_participants_of_one_process_are_one_witness(pids: tuple[object, object], is_told: bool) -> None:
+    with memory_board() as board:
+        silent(board, "w", "a", pid=pids[0])
+        silent(board, "clock", kind="scheduler", pid=pids[1], then=45)
+        board.post("a")
+        board.claim_next("w", expiry=600)
+        kinds = {kind for _, kind, _ in found(board)}
+        assert kinds == ({"silent"} if is_told else {"conductor_gone"}), (
+            "one process was killed, and the store is there"
+        )
 
 
 def test_those_that_fell_silent_one_after_the_other_are_not_taken_together() -> None:

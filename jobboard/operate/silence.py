@@ -22,7 +22,7 @@ _BETWEEN = 0.4
 class Silence:
     """Participants that were last heard of at about one moment, so that something which they share was away.
 
-    :ivar names: of two or more.
+    :ivar names: of two or more, in two processes or more.
     :ivar seconds: since the last of them was heard of.
     """
 
@@ -43,8 +43,18 @@ def fallen_silent(entities: Iterable[Entity], replaced: Collection[str], now: fl
     """
     gone = [one for one in entities if not one.alive and one.last_seen is not None and one.name not in replaced]
     latest = min((silence_of(one, now) for one in gone), default=math.inf)
-    together = frozenset(one.name for one in gone if silence_of(one, now) - latest <= _BETWEEN * one.ttl)
-    return Silence(together, latest) if len(together) > 1 and latest <= MAX_TOLD else None
+    together = [one for one in gone if silence_of(one, now) - latest <= _BETWEEN * one.ttl]
+    # A conductor and a scheduler in one process are one witness: its kill is no outage of the store.
+    is_shared = len({_process_of(one) for one in together}) > 1
+    return Silence(frozenset(one.name for one in together), latest) if is_shared and latest <= MAX_TOLD else None
+
+
+def _process_of(entity: Entity) -> tuple[object, ...]:
+    """Return the host and the pid that it told; what tells none is a process of its own."""
+    match entity.metadata:
+        case {"host": str(host), "pid": int(pid)}:
+            return host, pid
+    return (entity.name,)
 
 
 def told_silence(silence: Silence, gone: Iterable[GoneConductor]) -> str:
