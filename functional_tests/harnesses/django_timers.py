@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 from harnesses.django_transactions import settings_of
@@ -28,6 +29,10 @@ _ROWS = [
     (5, "REMIND", "order/5", '{"order": 5}', -60, "DONE", None, 0),
     (6, "REMIND", "order/6", '{"order": 6}', -60, "CANCELLED", None, 0),
     (7, "FORGET", "order/7", "{}", -60, "PENDING", None, 0),
+    (8, "REMIND", "order/8", "[8]", -60, "PENDING", None, 0),
+    (9, "REMIND", "order/9", '{"order": 18446744073709551617}', -60, "PENDING", None, 0),
+    (10, "REMIND", "order/10", "order 10", -60, "PENDING", None, 0),
+    (11, "REMIND", "order/11", '{"order": 11}', -60, "PENDING", None, 0),
 ]
 
 
@@ -47,6 +52,7 @@ def main(uri: str) -> None:
 def _move() -> dict[str, Any]:
     from django.core.management import call_command
     from django.db import connection
+    from timers import program
     from timers.management.commands import move_timers
     from timers.models import Timer
 
@@ -60,11 +66,14 @@ def _move() -> dict[str, Any]:
     def moment(seconds: float | None) -> datetime | None:
         return None if seconds is None else begin + timedelta(seconds=seconds)
 
-    for number, kind, key, payload, due, status, lock, retries in _ROWS:
-        Timer.objects.create(
-            id=number, task_type=kind, business_key=key, payload=payload, execute_at=moment(due), status=status,
-            locked_until=moment(lock), retry_count=retries, priority=number,
-        )  # fmt: skip
+    def write_rows() -> None:
+        for number, kind, key, payload, due, status, lock, retries in _ROWS:
+            Timer.objects.create(
+                id=number, task_type=kind, business_key=key, payload=payload, execute_at=moment(due), status=status,
+                locked_until=moment(lock), retry_count=retries, priority=number,
+            )  # fmt: skip
+
+    write_rows()
     call_command("migrate", verbosity=0)
     board = jobboard_of_settings()
 
@@ -89,12 +98,34 @@ def _move() -> dict[str, Any]:
         call_command("move_timers")
     told["interrupted"] = found()
     move_timers.enqueue = enqueue
-    call_command("move_timers", stdout=sys.stderr)
-    told["moved"] = found()
+    counts, refused = StringIO(), StringIO()
+    call_command("move_timers", stdout=counts, stderr=refused)
+    told |= {"moved": found(), "counts": counts.getvalue().strip(), "refused": refused.getvalue().splitlines()}
     # As after the table was restored from a backup.
     Timer.objects.filter(status="MOVED").update(status="PENDING")
     call_command("move_timers", stdout=sys.stderr)
     told["again"] = found()
+
+    [done] = (job for job in board.iterjobs() if job.key == "order/2")
+    board.claim(done, "worker")
+    board.consume(done, "worker")
+    # As by an old loop, or by an old program that has not ended yet.
+    Timer.objects.filter(id=2).update(status="PENDING", payload='{"order": 2, "text": "once more"}')
+    call_command("move_timers", stdout=sys.stderr)
+    told["written again"] = [
+        [Timer.objects.get(id=2).status, (job.details or {})["kwargs"]]
+        for job in board.iterjobs()
+        if job.key == done.key
+    ]
+
+    board.cancel_by_key(done.name, prefix="order/")
+    Timer.objects.all().delete()
+    write_rows()
+    program.set_reminder(1, begin + timedelta(hours=2))
+    for order in (2, 3):
+        program.cancel_reminder(order)
+    call_command("move_timers", stdout=sys.stderr)
+    told["taken over"] = {"rows": found()["rows"][:3], "jobs": found()["jobs"]}
     board.close()
     return told
 

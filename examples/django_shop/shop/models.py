@@ -5,6 +5,8 @@ from django.db import models
 
 class Order(models.Model):
     number = models.IntegerField(unique=True)
+    state = models.CharField(max_length=10, default="open")
+    pay_until = models.DateTimeField(null=True)
 
 
 class Invoice(models.Model):

@@ -1,10 +1,9 @@
 """Moves the timers that still have something to do from the table to the board."""
 
 import json
-import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, OutputWrapper
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -13,39 +12,41 @@ from timers.models import Timer
 from timers.tasks import BY_TYPE
 
 BATCH = 500
-#: Of the uuids that rows get; never change it.
-NAMESPACE = uuid.UUID("5b1bdbbe-6f6c-4c1c-9a0e-3f1f0f4f5d7a")
 
 
 class Command(BaseCommand):
-    help = "Move pending timers, and those whose lock has expired, to the board. Run it until it moves none."
+    help = "Move pending timers, and those whose lock has expired, to the board; those that it can't post it names."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        total = 0
-        while moved := move_batch():
-            total += moved
+        total, last = 0, 0
+        while batch := move_batch(last, self.stderr):
+            total, last = total + sum(row.status == "MOVED" for row in batch), batch[-1].id
         left = Timer.objects.filter(status__in=["PENDING", "RUNNING"]).count()
         self.stdout.write(f"{total} timers moved, {left} left")
 
 
 @transaction.atomic
-def move_batch() -> int:
-    """Move up to 500 timers, all or none: they are tasks if and only if their rows say MOVED."""
+def move_batch(last: int, errors: OutputWrapper) -> list[Timer]:
+    """Move up to 500 timers behind the last one, all or none: they are tasks if and only if their rows say MOVED."""
     is_free = Q(status="PENDING") | Q(status="RUNNING", locked_until__lt=Now())
-    rows = Timer.objects.select_for_update(skip_locked=True).filter(is_free, task_type__in=BY_TYPE)
+    rows = Timer.objects.select_for_update(skip_locked=True).filter(is_free, task_type__in=BY_TYPE, id__gt=last)
     batch = list(rows.order_by("id")[:BATCH])
     for row in batch:
-        enqueue(row)
-    Timer.objects.filter(id__in=[row.id for row in batch]).update(status="MOVED")
-    return len(batch)
+        try:
+            enqueue(row)
+        except (TypeError, ValueError) as error:  # Nothing was sent: no JSON, a list, a number of more than 64 bits.
+            errors.write(f"timer {row.id} ({row.task_type} {row.business_key}) stays: {error}")
+        else:
+            row.status = "MOVED"
+    Timer.objects.filter(id__in=[row.id for row in batch if row.status == "MOVED"]).update(status="MOVED")
+    return batch
 
 
 def enqueue(row: Timer) -> None:
-    """Enqueue a timer; the same one again is the same task, by its key and by the uuid of its row."""
+    """Enqueue a timer, unless the program has set a newer one of its key."""
     task = BY_TYPE[row.task_type].using(
         key=row.business_key,
         if_exists="keep",
-        uuid=str(uuid.uuid5(NAMESPACE, f"t_task/{row.id}")),
         run_after=row.execute_at,
         priority=max(-100, min(row.priority, 100)),
         max_attempts=max(1, row.max_retries + 1 - row.retry_count),
