@@ -157,7 +157,7 @@ def test_each_test_has_an_empty_board_and_the_test_database_can_be_dropped(shop:
 
 @pytest.mark.parametrize("shop", ["postgresql"], indirect=True)
 def test_handlers_that_are_no_tasks_survive_the_end_of_connections(shop: Shop, postgresql: PostgresqlServer) -> None:
-    names = ["plain", "later", "on_loop", "elsewhere", "many"]
+    names = ["plain", "later", "on_loop", "elsewhere", "with_its_board", "many"]
     found = {"PYTHONPATH": str(Path(__file__).parent)}
     arguments = ("jobboard", "conductor", "harnesses.django_handlers:handlers", "--concurrency", "3")
     with jobboard.backend("jobs", shop.uri) as board, shop.process(*arguments, **found):

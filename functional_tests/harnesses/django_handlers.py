@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.db import connection, transaction
 from shop.models import Order
 
 from jobboard import AsyncRunningJob, Backoff, BatchJob, Handlers, RunningJob
-from jobboard.contrib.django import task_handlers
+from jobboard.contrib.django import board, task_handlers
 
 handlers = Handlers(backoff=Backoff(first=0.1, jitter=0))
 handlers.include(task_handlers())
@@ -29,8 +30,15 @@ async def on_loop(job: AsyncRunningJob) -> int:
 
 
 @handlers.handler(executor="process")
-def elsewhere(job: RunningJob) -> int:
-    return Order.objects.count()
+def elsewhere(job: RunningJob) -> None:
+    with transaction.atomic():
+        job.complete(Order.objects.count(), connection=connection, board=board())
+
+
+@handlers.handler
+def with_its_board(job: RunningJob) -> None:
+    with transaction.atomic():
+        job.complete(Order.objects.count(), connection=connection, board=board())
 
 
 @handlers.batch("many", wait=0)

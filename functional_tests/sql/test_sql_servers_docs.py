@@ -14,6 +14,8 @@ import pytest
 from harnesses.sql_site import Site
 from servers.base import HOST
 from servers.proxy import Proxy
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from jobboard import Job, JobBoard, LogBook, Posting, backend, fetch
 from jobboard.backends.edge_rows import StepRow
@@ -31,14 +33,22 @@ _DOC = Path(__file__).parent.parent.parent / "doc"
 LONG, PATIENCE = 600.0, 30.0
 
 
-def _run_example(name: str, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def _database_url(site: Site) -> str:
     scheme, driver = ("postgresql", "psycopg") if site.is_postgresql else ("mysql", "pymysql")
-    monkeypatch.setenv("JOBBOARD_URI", site.server.uri)
-    monkeypatch.setenv("DATABASE_URL", site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:"))
+    return site.server.uri.replace(f"{scheme}:", f"{scheme}+{driver}:")
+
+
+def _names_of_example(name: str) -> dict[str, Any]:
     path = _DOC / "examples" / name
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), names)
-    names["engine"].dispose()
+    return names
+
+
+def _run_example(name: str, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBBOARD_URI", site.server.uri)
+    monkeypatch.setenv("DATABASE_URL", _database_url(site))
+    _names_of_example(name)["engine"].dispose()
 
 
 def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,27 +58,61 @@ def test_the_example_of_a_transaction_of_ones_own_runs(site: Site, monkeypatch: 
     assert [state for (state,) in site.run("SELECT state FROM orders")] == ["invoiced"] * 2
 
 
-def test_the_rows_of_a_table_of_timed_tasks_are_moved_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def _write_table(site: Site, *rows: tuple[int, str]) -> None:
+    """Make a table of timed tasks with these states and params."""
     site.run("DROP TABLE IF EXISTS t_task")
     site.run(
         "CREATE TABLE t_task (biz_key VARCHAR(100) UNIQUE, task_code VARCHAR(50), params TEXT, exec_time TIMESTAMP,"
         " status INT, retry_count INT, max_retry INT, version INT)"
     )
-    for number, status in enumerate([0, 1, 2, 3]):
+    for number, (status, params) in enumerate(rows):
         site.run(
-            f"INSERT INTO t_task VALUES ('order/{number}', 'REMIND', '{{\"order\": {number}}}',"
+            f"INSERT INTO t_task VALUES ('order/{number}', 'REMIND', '{params}',"
             f" '2030-01-31 09:00:00', {status}, 1, 3, 0)"
         )
+
+
+def _states(site: Site) -> list[int]:
+    return [status for (status,) in site.run("SELECT status FROM t_task ORDER BY biz_key")]
+
+
+def test_the_rows_of_a_table_of_timed_tasks_are_moved_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = [(0, "[1]"), (0, '{"n": 18446744073709551617}'), (0, "order 6")]
+    _write_table(site, *((status, f'{{"order": {status}}}') for status in (0, 1, 2, 3)), *bad, (0, '{"order": 7}'))
     for _ in range(2):
         _run_example("move_table.py", site, monkeypatch)
+    told = [line.partition(" stays: ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == [f"order/{number}" for number in (4, 5, 6)] * 2
     with backend("tasks", site.server.uri) as board:
         jobs = sorted(board.iterjobs(), key=lambda job: str(job.key))
-        assert [(job.key, job.details) for job in jobs] == [(f"order/{n}", {"order": n}) for n in range(2)]
+        assert [(job.key, job.details) for job in jobs] == [(f"order/{n}", {"order": n}) for n in (0, 1, 7)]
         assert {(job.name, job.max_attempts, job.run_at) for job in jobs} == {
             ("REMIND", 3, datetime(2030, 1, 31, 1, tzinfo=UTC))
         }
         board.cancel_by_key("REMIND", "order/")
-    assert [status for (status,) in site.run("SELECT status FROM t_task ORDER BY biz_key")] == [9, 9, 2, 3]
+    assert _states(site) == [9, 9, 2, 3, 0, 0, 0, 9]
+
+
+def test_a_program_takes_rows_over_while_the_table_has_some(site: Site) -> None:
+    _write_table(site, *((status, "{}") for status in (0, 0, 1, 2)))
+    engine, moment = create_engine(_database_url(site)), datetime(2031, 1, 31, tzinfo=UTC)
+    names = _names_of_example("take_over.py")
+    with backend("taken over", site.server.uri) as board:
+        with Session(engine) as session, session.begin():
+            names["upsert"](board, session, "REMIND", "order/0", {"order": 0}, moment)
+            session.rollback()
+        assert (_states(site), board.job_count) == ([0, 0, 1, 2], 0)
+        for number in (0, 3):
+            with Session(engine) as session, session.begin():
+                names["upsert"](board, session, "REMIND", f"order/{number}", {"order": number}, moment)
+        for key in ("order/1", "order/2", "order/3"):
+            names["cancel"](board, engine, "REMIND", key)
+        assert [(job.key, job.run_at) for job in board.iterjobs()] == [("order/0", moment)]
+        board.cancel_by_key("REMIND", "order/")
+    assert _states(site) == [9, 9, 9, 2]
+    engine.dispose()
 
 
 def _sql_of(page: str) -> str:

@@ -73,7 +73,10 @@ def run_due(
         else:
             runner.run_batch(jobs)
     if any(board.wait(0, wanted)):
-        raise AssertionError(f"{limit} jobs ran, and more can be claimed; does a handler post its own job again?")
+        raise AssertionError(
+            f"{limit} jobs ran, and more can be claimed; does a handler post its own job again, "
+            "or run again at a moment that is past by the board's clock?"
+        )
     return ran
 
 
