@@ -89,8 +89,13 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
     :raises InvalidPosting: names the path of what can't be stored.
     """
     try:
-        data = pack(value, converter)
+        if converter is not None:
+            value = converter.in_its_forms(value)
+        data = _pack(value, converter)
         arrived = _unpack(data, converter)
+    except InvalidPosting:
+        # Of typed details, and says where.
+        raise
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as error:
         path, fault = _find_fault(what, value, 0, converter) or (what, str(error))
         raise InvalidPosting(f"{path} can't be stored: {fault}", path=path) from None
@@ -105,6 +110,10 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
 
 def pack(value: Any, converter: Converter | None = None) -> bytes:
     """Return the bytes that :func:`encode` would, without its checks; raises whatever msgpack does."""
+    return _pack(value if converter is None else converter.in_its_forms(value), converter)
+
+
+def _pack(value: Any, converter: Converter | None) -> bytes:
     if converter is None:
         return _pack_plain(value)
     data: bytes = msgpack.packb(value, datetime=True, default=converter.to_plain)

@@ -49,6 +49,19 @@ STANDARD_FORMS = (
 )
 
 
+class TypedData(dict[str, Any]):
+    """Details of a task, or a record in them, as plain data for a board without a converter.
+
+    Whoever made it did not know the board. ``encode`` makes it once more, as it is where a converter is used.
+    """
+
+    __slots__ = ("encode",)
+
+    def __init__(self, plain: dict[str, Any], encode: Callable[[Converter], Any]) -> None:
+        super().__init__(plain)
+        self.encode = encode
+
+
 class Converter:
     """Lets a board carry further types: ``fetch(name, uri, converter=Converter())``.
 
@@ -65,8 +78,9 @@ class Converter:
             self._know(form)
 
     def add(self, name: str, kind: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T]) -> Converter:
-        """Carry the values of a type and of its subclasses; do so before the board is used.
+        """Carry the values of a type and of its subclasses, which arrive as that type; do so before the board is used.
 
+        Typed details ask for it before they look at the fields of a dataclass or a model.
         Both functions should be quick and depend on nothing else: any thread that reads or writes a job calls them.
 
         :param name: says on the board what the value is; every reader has to know it by the same name.
@@ -99,6 +113,30 @@ class Converter:
         kinds = () if isinstance(value, _CARRIED) else type(value).__mro__
         return next((self._by_kind[kind] for kind in kinds if kind in self._by_kind), None)
 
+    def has_added(self, value: object) -> bool:
+        """Whether a type that was added carries a value: typed details have forms of their own for all others."""
+        form = self.form_of(value) if self._added else None
+        return form is not None and form not in STANDARD_FORMS
+
+    def is_converted(self, value: dict[str, Any]) -> bool:
+        """Whether :meth:`from_plain` may make something else of this dict."""
+        return len(value) == 2 and _VALUE in value and value.get(_TYPE) in self._by_name
+
+    def in_its_forms(self, value: Any) -> Any:
+        """Return a value in which all :class:`TypedData` is as this converter lets it be; what has none, as it is."""
+        if not self._added:
+            return value
+        if isinstance(value, TypedData) and value == value.encode(NO_CONVERTER):
+            return value.encode(self)
+        # Something was added to it, or it is in data of somebody's own.
+        if isinstance(value, dict):
+            changed = {key: self.in_its_forms(item) for key, item in value.items()}
+            return changed if any(changed[key] is not item for key, item in value.items()) else value
+        if isinstance(value, list | tuple):
+            items = [self.in_its_forms(item) for item in value]
+            return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+        return value
+
     def to_plain(self, value: object) -> dict[str, Any]:
         """Return a value as plain data.
 
@@ -130,6 +168,10 @@ class Converter:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _converter_of, (tuple(self._added),)
+
+
+#: Typed details of a board without one are encoded as with one that nothing was added to.
+NO_CONVERTER = Converter()
 
 
 def _converter_of(forms: tuple[Form, ...]) -> Converter:

@@ -13,7 +13,7 @@ from jobboard.apscheduler.pickled_names import Refused, State, as_zone
 from jobboard.apscheduler.pickles import read_pickle
 from jobboard.codec import MAX_DETAILS
 from jobboard.errors import JobBoardError
-from jobboard.schedules.schedule import Schedule, check_details
+from jobboard.schedules.schedule import Schedule, with_plain_details
 from jobboard.schedules.triggers import AllOf, AnyOf, Every, Trigger
 from jobboard.validation import moment
 
@@ -87,7 +87,7 @@ def _read(found: Found, state: object, names: Mapping[str, str], now: float) -> 
         # APScheduler counts on from a run that was moved.
         keywords["trigger"] = _counted_from(keywords["trigger"], first)
     schedule = Schedule(found.id, job=names.get(found.function, found.function), **fields, **keywords)
-    check_details(schedule, MAX_DETAILS)
+    with_plain_details(schedule, MAX_DETAILS, None)
     found.next_run_time = _next_run(schedule, first, now)
     if found.function not in names:
         raise Refused(f"no job name is given for its function: --map {found.function}=NAME")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from datetime import datetime
 from typing import Any
 
 from jobboard.conductor.typed_details import Misfit, fit_model, is_model
+from jobboard.converter import Converter
 
+_SEQUENCES = (list, tuple, deque)
 _CARRIED = (type(None), bool, int, float, str, bytes)
 
 
-def dump_model(kind: Any, model: Any, path: str) -> Any:
-    """Return a model as plain data, which is valid, and makes an equal model.
+def dump_model(kind: Any, model: Any, path: str, converter: Converter) -> Any:
+    """Return a model as plain data, which is valid, and makes an equal model; what is added to the converter stays.
 
     :raises Misfit: it is not, or does not.
     """
@@ -19,7 +24,8 @@ def dump_model(kind: Any, model: Any, path: str) -> Any:
 
     try:
         # By name, since a field may be serialized by another alias than it is validated by.
-        dump = _plain(model, model.model_dump(by_alias=False, round_trip=True, warnings=False))
+        dumped = model.model_dump(by_alias=False, round_trip=True, warnings=False)
+        dump = _Plain(converter.has_added).of(model, dumped)
     except PydanticSerializationError:
         raise Misfit(path, f"can't be dumped by {kind.__qualname__}") from None
     back = fit_model(kind, dump, path)
@@ -34,24 +40,42 @@ def _content_of(model: Any) -> dict[str, Any]:
     return {**{name: getattr(model, name) for name in type(model).model_fields}, **(model.model_extra or {})}
 
 
-def _plain(value: Any, dump: Any) -> Any:
-    """Return what a value was dumped as with what the board carries only, and with the keys that validation wants."""
-    if getattr(value, "__pydantic_root_model__", False):
-        return _plain(value.root, dump)
-    if is_model(type(value)) and isinstance(dump, dict):
-        fields = type(value).model_fields
-        return {
-            _key_of(type(value), name, fields[name]) if name in fields else name: _plain(getattr(value, name), item)
-            for name, item in dump.items()
-        }
-    if isinstance(dump, dict):
-        known = value if isinstance(value, dict) else {}
-        return {_text_of(key): _plain(known.get(key), item) for key, item in dump.items()}
-    if isinstance(dump, (list, tuple, set, frozenset)):
-        items = list(dump)
-        inner = list(value) if isinstance(value, (list, tuple)) and len(value) == len(items) else items
-        return [_plain(one, item) for one, item in zip(inner, items, strict=True)]
-    return _plain_leaf(dump)
+class _Plain:
+    """Makes plain data of what a model was dumped as.
+
+    :param stays: whether a value is left to the converter.
+    """
+
+    def __init__(self, stays: Callable[[object], bool]) -> None:
+        self._stays = stays
+
+    def of(self, value: Any, dump: Any) -> Any:
+        """Return what a value was dumped as with what the board carries, and with the keys that validation wants."""
+        if self._stays(value):
+            return value
+        if getattr(value, "__pydantic_root_model__", False):
+            return self.of(value.root, dump)
+        if isinstance(dump, dict):
+            return self._of_dict(value, dump)
+        if isinstance(dump, (list, tuple, set, frozenset, deque)):
+            items = list(dump)
+            inner = list(value) if isinstance(value, _SEQUENCES) and len(value) == len(items) else items
+            return [self.of(one, item) for one, item in zip(inner, items, strict=True)]
+        return dump if self._stays(dump) else _plain_leaf(dump)
+
+    def _of_dict(self, value: Any, dump: dict[Any, Any]) -> dict[Any, Any]:
+        if is_model(type(value)):
+            fields = type(value).model_fields
+            return {
+                _key_of(type(value), name, fields[name]) if name in fields else name: self.of(
+                    getattr(value, name), item
+                )
+                for name, item in dump.items()
+            }
+        if is_dataclass(value):
+            return {name: self.of(getattr(value, name, None), item) for name, item in dump.items()}
+        known = value if isinstance(value, Mapping) else {}
+        return {_text_of(key): self.of(known.get(key), item) for key, item in dump.items()}
 
 
 def _key_of(kind: Any, name: str, field: Any) -> str:

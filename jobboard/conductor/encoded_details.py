@@ -1,4 +1,4 @@
-"""A task's details as plain data, which :func:`fit_details` makes equal details of again."""
+"""A task's details as what a board carries, of which :func:`fit_details` makes equal details again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import types
 from collections import abc
 from datetime import date, datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+from jobboard.codec import MAX_ENCODED, encode
 from jobboard.conductor.dumped_models import dump_model
 from jobboard.conductor.typed_details import (
     MAPPINGS,
@@ -20,7 +22,7 @@ from jobboard.conductor.typed_details import (
     is_record,
     is_typed_dict,
 )
-from jobboard.converter import STANDARD_FORMS
+from jobboard.converter import NO_CONVERTER, STANDARD_FORMS, Converter, TypedData
 from jobboard.errors import InvalidPosting
 
 #: The types that arrive as they are, and the classes of which they are; another subclass of these arrives as its base.
@@ -34,25 +36,32 @@ _GIVEN: dict[type, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def encode_details(kind: type, details: Any) -> dict[str, Any]:
-    """Return details as plain data; what the board's converter may carry stays as it is.
+def encode_details(kind: type, details: Any, converter: Converter | None = None) -> dict[str, Any]:
+    """Return details as plain data; what the board's converter carries, or may carry, stays as it is.
+
+    Without the converter, what classes are encoded to is encoded again by a board that has one (:class:`TypedData`).
 
     :raises InvalidPosting: a field has a value of another type, or one that would not come back; ``path`` names it.
     """
+    encoded = _encode(kind, "details", details, converter)
+    return encoded if isinstance(encoded, dict) or converter is None else converter.to_plain(encoded)
+
+
+def _encode(kind: type, at: str, value: Any, converter: Converter | None) -> Any:
     try:
-        encoded: dict[str, Any] = _Encoding().encode(kind, details, "details")
-        return encoded
+        return _Encoding(converter).encode(kind, value, at)
     except Misfit as misfit:
         fault, path = str(misfit), misfit.path
     except RecursionError:
-        fault, path = "details is nested too deep, or contains itself", "details"
+        fault, path = f"{at} is nested too deep, or contains itself", at
     raise InvalidPosting(f"the details don't fit {kind.__qualname__}: {fault}", path=path)
 
 
 class _Encoding:
     """Encodes one payload."""
 
-    def __init__(self) -> None:
+    def __init__(self, converter: Converter | None) -> None:
+        self._converter = converter
         #: What became of each dict as each class. Unions in each other would try the inner ones again and again.
         self._known: dict[tuple[int, type], dict[str, Any] | Misfit] = {}
 
@@ -62,6 +71,8 @@ class _Encoding:
         origin, args = get_origin(kind), get_args(kind)
         if kind is Any or isinstance(kind, TypeVar):
             return value
+        if self._converter is not None and self._converter.has_added(value):
+            return self._check_converted(self._converter, kind, value, path)
         if origin in (Union, types.UnionType):
             return self._encode_union(kind, args, value, path)
         if origin is Literal:
@@ -69,6 +80,14 @@ class _Encoding:
         if isinstance(origin or kind, type):
             return self._encode_class(origin or kind, args, value, path)
         raise Misfit(path, f"has an annotation that is not supported: {kind!r}")
+
+    def _check_converted(self, converter: Converter, kind: Any, value: Any, path: str) -> Any:
+        arrived = encode(path, value, largest=MAX_ENCODED, converter=converter).value
+        form = converter.form_of(value)
+        if form is None or not isinstance(arrived, form.kind):
+            raise Misfit(path, f"would not come back as {_name_of(value)}")
+        Fitting().fit(kind, arrived, path)
+        return value
 
     def _encode_union(self, union: Any, kinds: tuple[Any, ...], value: Any, path: str) -> Any:
         if value is None and type(None) in kinds:
@@ -88,7 +107,8 @@ class _Encoding:
 
     def _encode_class(self, kind: type, args: tuple[Any, ...], value: Any, path: str) -> Any:
         if is_model(kind):
-            return dump_model(kind, _exactly(kind, value, path), path)
+            dump = dump_model(kind, _exactly(kind, value, path), path, self._converter or NO_CONVERTER)
+            return self._decided(kind, value, dump, path) if isinstance(dump, dict) else dump
         if is_record(kind):
             return self._encode_record(kind, value, path)
         if kind in MAPPINGS:
@@ -116,18 +136,21 @@ class _Encoding:
     def _encode_record(self, kind: type, value: Any, path: str) -> dict[str, Any]:
         if not is_typed_dict(kind):
             given = _exactly(kind, value, path)
-            return self._encode_fields(
-                kind, {name: getattr(given, name) for name in fields_of(kind) if hasattr(given, name)}, path
-            )
+            named = {name: getattr(given, name) for name in fields_of(kind) if hasattr(given, name)}
+            return self._decided(kind, value, self._encode_fields(kind, named, path), path)
         given, key = _instance_of((dict,), value, path), (id(value), kind)
         if key not in self._known:
             try:
-                self._known[key] = self._encode_fields(kind, given, path)
+                self._known[key] = self._decided(kind, value, self._encode_fields(kind, given, path), path)
             except Misfit as misfit:
                 self._known[key] = misfit
         if isinstance(known := self._known[key], Misfit):
             raise known
         return known
+
+    def _decided(self, kind: type, value: Any, plain: dict[str, Any], path: str) -> dict[str, Any]:
+        """Return a record as plain data; if nobody knows its board yet, with what it was made of."""
+        return plain if self._converter is not None else TypedData(plain, partial(_encode, kind, path, value))
 
     def _encode_fields(self, kind: type, given: dict[str, Any], path: str) -> dict[str, Any]:
         fields = fields_of(kind)

@@ -6,15 +6,16 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, client_of
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.batch_calling import BatchCall, batch_call_of
 from jobboard.conductor.calling import call_of, details_type_of, is_async, place_of
 from jobboard.conductor.encoded_details import encode_details
 from jobboard.conductor.following import FollowUp, posting_of
 from jobboard.conductor.running_job import RunningJob
+from jobboard.converter import NO_CONVERTER, Converter
 from jobboard.job import Job, Posting, PostOptions
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ class Task(Generic[Details, P, R]):
         :raises InvalidPosting: a field of the details is of another type; ``path`` names it, and nothing is sent.
         :raises TypeError: these are no details of this task, or that is no board.
         """
-        if not _is_board(board):
-            raise TypeError(f"board must be a JobBoard or an AsyncJobBoard, not {type(board).__name__}")
-        plain = self.encode(details)
+        plain = self._encode(details, client_of(_board_below(board)).converter or NO_CONVERTER)
         return board.post(self.name, details=plain, **{**self.follow_ups(plain), **options})
 
     def follow_ups(self, details: dict[str, Any]) -> dict[str, Posting]:
@@ -119,11 +118,15 @@ class Task(Generic[Details, P, R]):
     def encode(self, details: Details, /) -> dict[str, Any]:
         """Return details as the plain data that a job carries, and of which conductors make equal details.
 
-        Tuples come back as lists where the annotation is no tuple, and datetimes as UTC.
+        Tuples come back as lists where the annotation is no tuple, and datetimes as UTC. If they are posted on a board
+        with a :class:`~jobboard.Converter`, its types become there what it makes of them.
 
         :raises InvalidPosting: a field is of another type, or would not come back; ``path`` names it.
         :raises TypeError: these are no details of this task.
         """
+        return self._encode(details, None)
+
+    def _encode(self, details: Any, converter: Converter | None) -> dict[str, Any]:
         kind = self._details_type
         if kind is None:
             return self._plain(details)
@@ -133,7 +136,7 @@ class Task(Generic[Details, P, R]):
             raise TypeError(
                 f"details of the task {self.name!r} must be {kind.__qualname__}, not {type(details).__qualname__}"
             )
-        return encode_details(kind, details)
+        return encode_details(kind, details, converter)
 
     def _plain(self, details: object) -> dict[str, Any]:
         if details is not None and not isinstance(details, dict):
@@ -170,12 +173,14 @@ def _found_at(function: Callable[..., Any]) -> Any:
     return found
 
 
-def _is_board(value: object) -> bool:
-    if isinstance(value, JobBoard):
-        return True
+def _board_below(board: object) -> JobBoard:
+    if isinstance(board, JobBoard):
+        return board
     # A caller that has such a board has imported its module.
     aio = sys.modules.get("jobboard.aio.board")
-    return aio is not None and isinstance(value, aio.AsyncJobBoard)
+    if aio is None or not isinstance(board, aio.AsyncJobBoard):
+        raise TypeError(f"board must be a JobBoard or an AsyncJobBoard, not {type(board).__name__}")
+    return cast(JobBoard, board._sync)
 
 
 class TaskDecorator(Protocol):

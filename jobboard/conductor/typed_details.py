@@ -12,7 +12,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Literal, NotRequired, Required, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from jobboard.conductor.outcome import Broken
+from jobboard.codec import decode, pack
+from jobboard.conductor.outcome import Broken, current_converter
 from jobboard.converter import STANDARD_FORMS
 
 
@@ -58,6 +59,10 @@ def fit_details(kind: type, details: Any) -> Any:
 
     :raises InvalidDetails: they don't fit.
     """
+    converter = current_converter.get()
+    if converter is not None and converter.is_converted(details):
+        # What a job's details are as a whole, readers leave as a dict.
+        details = decode(pack(details), converter=converter)
     try:
         return Fitting().fit(kind, details, "details")
     except Misfit as misfit:

@@ -10,7 +10,7 @@ from jobboard.client import BackendClient
 from jobboard.errors import NotSupported
 from jobboard.schedules.changes import ScheduleChange, in_place_of
 from jobboard.schedules.operators import NOBODY, Operator
-from jobboard.schedules.schedule import Schedule, check_details
+from jobboard.schedules.schedule import Schedule, with_plain_details
 from jobboard.schedules.stored_schedules import StoredSchedules
 from jobboard.schedules.transitions import Stored, change_of, first_progress, is_put_off_by_start, kept_progress
 from jobboard.schedules.triggers.every import check_interval
@@ -26,13 +26,18 @@ class Adding:
         self._client = client
         self._stored = stored
 
-    def check(self, schedule: Schedule) -> None:
-        """Raise what is wrong with a schedule for this board, as :meth:`Schedules.add` says."""
+    def checked(self, schedule: Schedule) -> Schedule:
+        """Return a schedule as this board keeps it; raises what is wrong with it, as :meth:`Schedules.add` says."""
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule, not {type(schedule).__name__}")
-        check_details(schedule, self._client.largest_details)
+        kept = self.kept(schedule)
         self.check_lane(schedule)
         check_interval(schedule.trigger, self._client.least_interval)
+        return kept
+
+    def kept(self, schedule: Schedule) -> Schedule:
+        """Return a schedule with its details as the board keeps them."""
+        return with_plain_details(schedule, self._client.largest_details, self._client.converter)
 
     def check_lane(self, schedule: Schedule) -> None:
         """Raise :class:`NotSupported` if it has a lane that the board can't limit."""

@@ -60,10 +60,10 @@ class Applying:
     def _checked(self, wanted: Iterable[Schedule]) -> dict[str, Schedule]:
         found: dict[str, Schedule] = {}
         for schedule in wanted:
-            self._adding.check(schedule)
-            if schedule.id in found:
-                raise ValueError(f"there are two schedules {schedule.id!r}")
-            found[schedule.id] = self._as_stored(schedule)
+            kept = self._adding.checked(schedule)
+            if kept.id in found:
+                raise ValueError(f"there are two schedules {kept.id!r}")
+            found[kept.id] = self._as_stored(kept)
         return found
 
     def _as_stored(self, schedule: Schedule) -> Schedule:

@@ -22,7 +22,7 @@ from jobboard.schedules.firing import Firing
 from jobboard.schedules.operators import Operator
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord
-from jobboard.schedules.schedule import Schedule, Unreadable, check_details, schedule_from_plain
+from jobboard.schedules.schedule import Schedule, Unreadable, schedule_from_plain
 from jobboard.schedules.stored_schedules import StoredSchedules
 from jobboard.schedules.transitions import (
     Stored,
@@ -93,8 +93,7 @@ class Schedules:
         :raises NotSupported: it has a lane, on a board of shards: its jobs would be on another shard than the lane's.
         """
         mode = IfExists.convert(if_exists)
-        self._adding.check(schedule)
-        fresh = replace(schedule, progress=None)
+        fresh = replace(self._adding.checked(schedule), progress=None)
         first = None if next_run_time is None else check_next_run_time(fresh, next_run_time)
 
         def replaces(old: Schedule) -> bool:
@@ -132,7 +131,7 @@ class Schedules:
             schedule = replace(stored.schedule, progress=None, **changes)
             # The board's options judge what is given here, not what another board has stored.
             if "details" in changes:
-                check_details(schedule, self._client.largest_details)
+                schedule = self._adding.kept(schedule)
             self._adding.check_lane(schedule)
             if "trigger" in changes:
                 check_interval(schedule.trigger, self._client.least_interval)

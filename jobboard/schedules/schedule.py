@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, TypedDict, TypeVar, Unpack, get_args, overload
@@ -12,6 +12,7 @@ import msgpack
 
 from jobboard.backends.base import PAUSE_ID
 from jobboard.codec import DECODING_ERRORS, MAX_ENCODED, NewerFormat, check_format, decode, encode
+from jobboard.converter import Converter
 from jobboard.errors import MissingExtra
 from jobboard.limit import check_lane
 from jobboard.schedules.progress import Progress
@@ -272,9 +273,13 @@ def check_schedule_id(value: object) -> str:
     return text
 
 
-def check_details(schedule: Schedule, largest: int) -> None:
-    """Raise :class:`InvalidPosting` if the details can't be stored."""
-    encode("details", schedule.details or {}, largest=largest)
+def with_plain_details(schedule: Schedule, largest: int, converter: Converter | None) -> Schedule:
+    """Return the schedule with its details as it keeps them, which is what its converter makes of them.
+
+    :raises InvalidPosting: they can't be stored.
+    """
+    data = encode("details", schedule.details or {}, largest=largest, converter=converter).data
+    return schedule if converter is None else replace(schedule, details=decode(data, largest=largest) or None)
 
 
 def _check_kind(what: str, value: object, kind: type, shown: str) -> object:
