@@ -18,7 +18,7 @@ from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import Payload, trace_of
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
-from jobboard.task_protocol import TaskProtocol, check_task
+from jobboard.task_protocol import TaskProtocol, check_task, posting_options
 from jobboard.text import in_one_line
 from jobboard.types import IfExistsName, IfFailedName, Priority, Seconds
 from jobboard.validation import check_expiry, check_timeout, moment
@@ -89,13 +89,14 @@ class Posting:
     def of(cls, task: TaskProtocol[Any], details: Any = None, **options: Unpack[PostingOptions]) -> Posting:
         """Return the posting of a job for a task, with details of the type that its function asks for.
 
-        :raises InvalidPosting: a field of the details is of another type; ``path`` names it.
+        :param options: the others of a posting, by their names; they win over what the task declares, None too.
+        :raises InvalidPosting: a field of the details is of another type, ``path`` names it; or what the task declares
+            can't be made of them.
         :raises TypeError: these are no details of the task, or it is none.
         """
         checked = check_task(task, "task must be a Task, as @handlers.handler returns it")
         plain = checked.encode(details)
-        follow_ups = getattr(checked, "follow_ups", None)
-        return cls(checked.name, plain, **{**(follow_ups(plain) if follow_ups else {}), **options})
+        return cls(checked.name, plain, **posting_options(checked, details, plain, options))
 
     def __repr__(self) -> str:
         return f"<Posting {self.name!r}{f' key={self.key!r}' if self.key else ''}>"

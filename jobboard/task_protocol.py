@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 Details = TypeVar("Details", contravariant=True)
@@ -13,6 +15,28 @@ class TaskProtocol(Protocol[Details]):
     @property
     def name(self) -> str: ...
     def encode(self, details: Details, /) -> dict[str, Any]: ...
+
+
+class FromTask(Enum):
+    """The default of an argument that is what a task's declaration says."""
+
+    DEFAULT = "what the task says"
+
+
+def posting_options(
+    task: TaskProtocol[Any], details: Any, plain: dict[str, Any], given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the arguments of a posting of a task: those that are given, and what the task declares beside them."""
+    declared = getattr(task, "posting_options", None)
+    made: Mapping[str, Any] = given if declared is None else declared(details, plain, given)
+    return made
+
+
+def schedule_options(task: TaskProtocol[Any], details: Any, given: Collection[str]) -> dict[str, Any]:
+    """Return what a task declares of its schedules that is not among the given arguments."""
+    declared = getattr(task, "schedule_options", None)
+    made: dict[str, Any] = {} if declared is None else declared(details, given)
+    return made
 
 
 def check_task(value: object, wanted: str) -> TaskProtocol[Any]:

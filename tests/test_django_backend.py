@@ -186,6 +186,23 @@ def test_tasks_of_a_lane_keep_its_limit(backend: JobBoardBackend, board: JobBoar
         tasks.add.using(lane="tenant:*").enqueue(1)
 
 
+def test_a_lane_and_a_key_are_made_of_the_arguments(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(lane=lambda left, right=0: f"tenant:{left}", key=lambda left, **_: str(left) or None)
+    first = task.enqueue(1)
+    assert task.using(if_exists="keep").enqueue(1).id == first.id
+    task.enqueue(2, right=3)
+    task.using(lane="own", key="own").enqueue(2)
+    shown = [(job.lane, job.key) for job in board.iterjobs()]
+    assert shown == [("tenant:1", "1"), ("tenant:2", "2"), ("own", "own")]
+    for wrong, fault in [
+        (lambda left: left, "what its function returned is refused: lane must be a str, not int"),
+        (lambda: "a", "its function raised TypeError"),
+    ]:
+        with pytest.raises(InvalidPosting, match=f"the task '{tasks.add.module_path}' declares lane, but {fault}"):
+            tasks.add.using(lane=wrong).enqueue(1)
+    assert board.job_count == 3
+
+
 def test_a_uuid_makes_one_task_of_two_calls(backend: JobBoardBackend, board: JobBoard) -> None:
     task = tasks.add.using(uuid=str(uuid.uuid4()))
     assert task.enqueue(1) == task.enqueue(1)

@@ -67,6 +67,17 @@ def test_a_schedule_in_another_queue_keeps_the_tasks_options(backend: JobBoardBa
     assert (posting.name, TaskCall.of(posting.details).args) == (ADD, [1, 2])
 
 
+def test_a_schedule_has_the_lane_that_the_task_declares(backend: JobBoardBackend, board: JobBoard) -> None:
+    task = tasks.add.using(
+        priority=77, max_attempts=7, lane=lambda left: f"tenant:{left}", key=lambda left: "a", if_exists="keep"
+    )
+    made = Schedule("it", NIGHTLY, task, [1])
+    assert (made.lane, made.priority, made.max_attempts) == ("tenant:1", JobPriority.VERY_HIGH, 7)
+    assert Schedule("it", NIGHTLY, task, [1], lane=None).lane is None
+    posting = Posting.of(task, [2], priority="low")
+    assert (posting.lane, posting.key, posting.if_exists, posting.priority) == ("tenant:2", "a", "keep", "low")
+
+
 @pytest.mark.parametrize(
     ("task", "args", "kind", "text"),
     [

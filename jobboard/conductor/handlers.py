@@ -10,10 +10,11 @@ from typing import Any, overload
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import is_async, place_of
-from jobboard.conductor.following import FollowUp, check_declared
+from jobboard.conductor.declared_posting import Declared, DeclaredPosting
+from jobboard.conductor.following import FollowUp
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
-from jobboard.types import ExecutorName, Seconds
+from jobboard.types import ExecutorName, IfExistsName, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_number, check_seconds, check_text
 
 #: The largest batch.
@@ -82,12 +83,12 @@ class Handler:
     @property
     def on_trashed(self) -> FollowUp | None:
         """What follows when a job of it goes to the trash, unless its posting says it."""
-        return self.task.on_trashed
+        return self.task.declared.on_trashed
 
     @property
     def on_complete(self) -> FollowUp | None:
         """The same for when one is completed."""
-        return self.task.on_complete
+        return self.task.declared.on_complete
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -132,6 +133,11 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        lane: Declared[str | None] = None,
+        key: Declared[str | None] = None,
+        key_for: Declared[Seconds | None] = None,
+        if_exists: Declared[IfExistsName | None] = None,
+        priority: Declared[Priority | None] = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
     ) -> TaskDecorator: ...
@@ -157,6 +163,11 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        lane: Declared[str | None] = None,
+        key: Declared[str | None] = None,
+        key_for: Declared[Seconds | None] = None,
+        if_exists: Declared[IfExistsName | None] = None,
+        priority: Declared[Priority | None] = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
     ) -> Any:
@@ -173,6 +184,12 @@ class Handlers:
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
+        :param lane: the lane of the jobs that its task posts (:meth:`~jobboard.Task.post`, :meth:`Posting.of`), or a
+            function that makes it of the details that these take; what a call gives wins, None too. Jobs that are
+            posted by name don't have it.
+        :param key: the same for their ``key``, with ``key_for`` (seconds), which holds if a job has a key, and
+            ``if_exists``. Jobs of schedules have keys of their own.
+        :param priority: the same for their priority.
         :param on_trashed: a :class:`~jobboard.Posting`, or a function that makes one of a job's details (a dict): it is
             posted in the atomic step that moves a job to the trash, unless the job's posting has its own. What the
             task's :meth:`~jobboard.Task.post` posts has it; of other jobs it is posted when a conductor trashes them.
@@ -185,17 +202,12 @@ class Handlers:
             if isinstance(function, type):
                 raise TypeError(f"@handlers.handler is for functions; {place_of(function)} is a class")
             known_as = _own_name(function) if given is None else given
-            return self.add(
-                known_as,
-                function,
-                max_attempts=max_attempts,
-                backoff=backoff,
-                timeout=timeout,
-                executor=executor,
-                on_trashed=on_trashed,
-                on_complete=on_complete,
-            )
+            return self._add(known_as, function, max_attempts, backoff, timeout, executor, declared, None)
 
+        declared = DeclaredPosting(
+            lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
+            on_trashed=on_trashed, on_complete=on_complete,
+        )  # fmt: skip
         given = None if name is None or callable(name) else check_text("a handler's name", name)
         return register(name) if callable(name) else register
 
@@ -208,11 +220,20 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        lane: Declared[str | None] = None,
+        key: Declared[str | None] = None,
+        key_for: Declared[Seconds | None] = None,
+        if_exists: Declared[IfExistsName | None] = None,
+        priority: Declared[Priority | None] = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
     ) -> Task[Any, ..., Any]:
         """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
-        return self._add(name, function, max_attempts, backoff, timeout, executor, on_trashed, on_complete, None)
+        declared = DeclaredPosting(
+            lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
+            on_trashed=on_trashed, on_complete=on_complete,
+        )  # fmt: skip
+        return self._add(name, function, max_attempts, backoff, timeout, executor, declared, None)
 
     def batch(
         self,
@@ -224,6 +245,11 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        lane: Declared[str | None] = None,
+        key: Declared[str | None] = None,
+        key_for: Declared[Seconds | None] = None,
+        if_exists: Declared[IfExistsName | None] = None,
+        priority: Declared[Priority | None] = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
     ) -> Callable[[Callable[..., Any]], Task[Any, ..., Any]]:
@@ -247,12 +273,14 @@ class Handlers:
         :raises TypeError: an argument is of another type, or the function can't be called with a list.
         """
         known_as = check_text("a handler's name", name)
+        declared = DeclaredPosting(
+            lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
+            on_trashed=on_trashed, on_complete=on_complete,
+        )  # fmt: skip
         options = BatchOptions(check_count("size", size, most=_MAX_BATCH), check_delay(wait, "wait"))
 
         def register(function: Callable[..., Any]) -> Task[Any, ..., Any]:
-            return self._add(
-                known_as, function, max_attempts, backoff, timeout, executor, on_trashed, on_complete, options
-            )
+            return self._add(known_as, function, max_attempts, backoff, timeout, executor, declared, options)
 
         return register
 
@@ -264,8 +292,7 @@ class Handlers:
         backoff: Backoff | None,
         timeout: Seconds | None,
         executor: str | None,
-        on_trashed: FollowUp | None,
-        on_complete: FollowUp | None,
+        declared: DeclaredPosting,
         batch: BatchOptions | None,
     ) -> Task[Any, ..., Any]:
         check_text("a handler's name", name)
@@ -278,8 +305,7 @@ class Handlers:
         if executor is not None:
             check_text("a handler's executor", executor)
         self._check_free(name, plain)
-        follow_ups = check_declared("on_trashed", on_trashed), check_declared("on_complete", on_complete)
-        task: Task[Any, ..., Any] = Task(name, plain, *follow_ups, batch is not None)
+        task: Task[Any, ..., Any] = Task(name, plain, declared, batch is not None)
         self._handlers[name] = Handler(name, task, task.call, attempts, pause, seconds, executor, batch)
         return task
 

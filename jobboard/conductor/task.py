@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from jobboard.board import JobBoard, client_of
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.batch_calling import BatchCall, batch_call_of
 from jobboard.conductor.calling import call_of, details_type_of, is_async, place_of
+from jobboard.conductor.declared_posting import DeclaredPosting
 from jobboard.conductor.encoded_details import encode_details
-from jobboard.conductor.following import FollowUp, posting_of
 from jobboard.conductor.running_job import RunningJob
 from jobboard.converter import NO_CONVERTER, Converter
-from jobboard.job import Job, Posting, PostOptions
+from jobboard.job import Job, PostOptions
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -50,7 +50,7 @@ class Task(Generic[Details, P, R]):
     the type that the function asks for by its annotation; a function that takes the job alone has a dict or None.
 
     :param name: the name of its jobs.
-    :param on_trashed: what follows when a job of it goes to the trash; ``on_complete``: when one is completed.
+    :param declared: how its jobs are posted unless a call says otherwise.
     :param is_batch: whether the function is called with several jobs.
     :raises TypeError: the function can't be called with one job.
     """
@@ -59,8 +59,7 @@ class Task(Generic[Details, P, R]):
         self,
         name: str,
         function: Callable[P, R],
-        on_trashed: FollowUp | None = None,
-        on_complete: FollowUp | None = None,
+        declared: DeclaredPosting | None = None,
         is_batch: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -68,7 +67,8 @@ class Task(Generic[Details, P, R]):
         self.name = name
         #: The function itself.
         self.function = function
-        self.on_trashed, self.on_complete = on_trashed, on_complete
+        #: How its jobs are posted unless a call says otherwise.
+        self.declared = DeclaredPosting() if declared is None else declared
         self.is_batch = is_batch
         #: Runs the function on a job, or on the jobs of a batch.
         self.call: Callable[[Any], Any] = batch_call_of(name, function) if is_batch else call_of(name, function)
@@ -101,19 +101,24 @@ class Task(Generic[Details, P, R]):
 
         :param board: a board, or one for asyncio, whose post is awaited.
         :param details: of the type that the function asks for; see :meth:`encode`.
-        :param options: all others of :meth:`JobBoard.post`, by their names.
+        :param options: all others of :meth:`JobBoard.post`, by their names; they win over what the handler declares, a
+            None too.
         :returns: a :class:`~jobboard.Job`; of an :class:`~jobboard.aio.AsyncJobBoard` an
             :class:`~jobboard.aio.AsyncJob`, to be awaited.
-        :raises InvalidPosting: a field of the details is of another type; ``path`` names it, and nothing is sent.
+        :raises InvalidPosting: a field of the details is of another type, ``path`` names it; or a function of the
+            handler's declaration raised an exception, or returned what can't be. Nothing is sent.
         :raises TypeError: these are no details of this task, or that is no board.
         """
         plain = self._encode(details, client_of(_board_below(board)).converter or NO_CONVERTER)
-        return board.post(self.name, details=plain, **{**self.follow_ups(plain), **options})
+        return board.post(self.name, details=plain, **self.posting_options(details, plain, options))
 
-    def follow_ups(self, details: dict[str, Any]) -> dict[str, Posting]:
-        """Return what its declaration lets follow the ends of a job with these details, as arguments of a posting."""
-        declared = {"on_trashed": self.on_trashed, "on_complete": self.on_complete}
-        return {what: posting_of(each, details) for what, each in declared.items() if each is not None}
+    def posting_options(self, details: Any, plain: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a posting: those that are given, and what the declaration says beside them."""
+        return self.declared.of_posting(self.name, details, plain, given)
+
+    def schedule_options(self, details: Any, given: Collection[str]) -> dict[str, Any]:
+        """Return what the declaration says of the jobs of a schedule, but for the given arguments."""
+        return self.declared.of_schedule(self.name, details, given)
 
     def encode(self, details: Details, /) -> dict[str, Any]:
         """Return details as the plain data that a job carries, and of which conductors make equal details.
@@ -157,8 +162,9 @@ class Task(Generic[Details, P, R]):
         if isinstance(found, Task) and found.function is self.function:
             # Another name of one function.
             return _named, (self.name, found, self.is_batch)
-        # What follows the ends of its jobs is posted where conductors are, and not in their workers.
-        return Task, (self.name, self.function, None, None, self.is_batch)
+        # Without what it declares: that is posted where conductors are, not in their workers, and a lambda can't be
+        # pickled.
+        return Task, (self.name, self.function, None, self.is_batch)
 
 
 def _named(name: str, task: Task[Any, ..., Any], is_batch: bool = False) -> Task[Any, ..., Any]:

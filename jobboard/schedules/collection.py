@@ -22,7 +22,7 @@ from jobboard.schedules.firing import Firing
 from jobboard.schedules.operators import Operator
 from jobboard.schedules.planning import due_at, fire_times
 from jobboard.schedules.progress import FireRecord
-from jobboard.schedules.schedule import Schedule, Unreadable, schedule_from_plain
+from jobboard.schedules.schedule import Schedule, Unreadable, changed_schedule, schedule_from_plain
 from jobboard.schedules.stored_schedules import StoredSchedules
 from jobboard.schedules.transitions import (
     Stored,
@@ -115,7 +115,7 @@ class Schedules:
         set aside is tried again.
 
         :param changes: arguments of :class:`~jobboard.Schedule` but ``id``, by name; with a task as ``job``, its
-            ``details`` too.
+            ``details`` too, and the lane and priority that it declares unless they are given.
         :param by: the operator; with ``paused=True`` the note names them, as that of :meth:`pause`.
         :returns: the schedule as it is on the board now.
         :raises NotFound: there is no such schedule.
@@ -128,7 +128,7 @@ class Schedules:
             )
 
         def decide(stored: Stored, now: float) -> ScheduleStep:
-            schedule = replace(stored.schedule, progress=None, **changes)
+            schedule = changed_schedule(stored.schedule, changes)
             # The board's options judge what is given here, not what another board has stored.
             if "details" in changes:
                 schedule = self._adding.kept(schedule)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -18,7 +18,7 @@ from jobboard.limit import check_lane
 from jobboard.schedules.progress import Progress
 from jobboard.schedules.triggers import Trigger, trigger_from_plain
 from jobboard.states import JobPriority
-from jobboard.task_protocol import TaskProtocol, check_task
+from jobboard.task_protocol import FromTask, TaskProtocol, check_task, is_task, schedule_options
 from jobboard.types import Coalesce, Overlap, Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, moment
 
@@ -62,7 +62,7 @@ class Schedule:
     :param trigger: when; such as ``Cron("0 3 * * *", tz="Europe/Berlin")``.
     :param job: the name of the jobs that are posted, or their :class:`~jobboard.Task`, of which the name is kept.
         ``details``, ``priority``, ``max_attempts`` and ``lane`` are theirs too; with a task, the details are of its
-        type.
+        type, and the others are what it declares unless they are given (a None, too).
     :param coalesce: of several fire times that are overdue post the ``"latest"``, the ``"earliest"``, or ``"all"`` (of
         more than a thousand the last thousand).
     :param misfire_grace: a fire time that is later than this many seconds is not posted, and told as MISSED; None: a
@@ -130,7 +130,7 @@ class Schedule:
         job: str | TaskProtocol[Any],
         details: Any = None,
         *,
-        priority: Priority = JobPriority.NORMAL,
+        priority: Priority | FromTask = FromTask.DEFAULT,
         coalesce: Coalesce = "latest",
         misfire_grace: Seconds | None = None,
         max_instances: int | None = 1,
@@ -140,27 +140,32 @@ class Schedule:
         end: datetime | None = None,
         max_runs: int | None = None,
         paused: bool = False,
-        max_attempts: int | None = None,
-        lane: str | None = None,
+        max_attempts: int | FromTask | None = FromTask.DEFAULT,
+        lane: str | FromTask | None = FromTask.DEFAULT,
         progress: Progress | None = None,
     ) -> None:
         set_field = partial(object.__setattr__, self)
         set_field("id", check_schedule_id(id))
         set_field("trigger", _check_kind("trigger", trigger, Trigger, "a trigger, such as Every(minutes=5)"))
+        of_job: dict[str, Any] = {"priority": priority, "max_attempts": max_attempts, "lane": lane}
+        given = {name: value for name, value in of_job.items() if value is not FromTask.DEFAULT}
         if not isinstance(job, str):
             task = check_task(job, "job must be a name or a Task")
-            job, details = task.name, task.encode(details) or None
+            plain = task.encode(details) or None
+            given = {**schedule_options(task, details, given), **given}
+            job, details = task.name, plain
         set_field("job", check_text("job", job))
         set_field(
             "details",
             None if details is None else _check_kind("details", details, dict, "a dict, unless job is a Task"),
         )
-        set_field("priority", JobPriority.convert(priority))
+        set_field("priority", JobPriority.convert(given.get("priority", JobPriority.NORMAL)))
         set_field("coalesce", _check_one_of("coalesce", coalesce, COALESCE))
         set_field("misfire_grace", None if misfire_grace is None else check_delay(misfire_grace, "misfire_grace"))
         set_field("overlap", _check_one_of("overlap", overlap, OVERLAP))
         set_field("jitter", check_delay(jitter, "jitter"))
-        for what, number in (("max_instances", max_instances), ("max_runs", max_runs), ("max_attempts", max_attempts)):
+        attempts, lane = given.get("max_attempts"), given.get("lane")
+        for what, number in (("max_instances", max_instances), ("max_runs", max_runs), ("max_attempts", attempts)):
             set_field(what, None if number is None else check_count(what, number))
         for what, at in (("start", start), ("end", end)):
             set_field(what, None if at is None else moment(check_moment(what, at)))
@@ -271,6 +276,16 @@ def check_schedule_id(value: object) -> str:
     if len(text.encode()) > MAX_ID:
         raise ValueError(f"a schedule's id must be at most {MAX_ID} bytes of UTF-8: {text!r}")
     return text
+
+
+def changed_schedule(schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
+    """Return the schedule with other arguments; with a task as its job, also with what that declares beside them."""
+    declared: dict[str, Any] = {}
+    if is_task(job := changes.get("job")):
+        task, details = check_task(job, ""), changes.get("details", schedule.details)
+        task.encode(details)
+        declared = schedule_options(task, details, changes)
+    return replace(schedule, progress=None, **declared, **changes)
 
 
 def with_plain_details(schedule: Schedule, largest: int, converter: Converter | None) -> Schedule:

@@ -69,7 +69,10 @@ async def send(job: AsyncRunningJob, to: Address) -> None:
     assert_type(job.last_error, str | None)
 
 
-@handlers.handler()
+@handlers.handler(
+    lane=lambda one: f"person:{one.name}", key=lambda one: one.name, key_for=timedelta(hours=1), if_exists="keep",
+    priority="low",
+)  # fmt: skip
 def greet(one: Person) -> int:
     return len(one.name)
 

@@ -26,7 +26,7 @@ from jobboard.contrib.django.json_data import as_json
 from jobboard.contrib.django.names import is_old, job_name, path_of
 from jobboard.contrib.django.results import result_of
 from jobboard.contrib.django.site import Site
-from jobboard.contrib.django.task import JobBoardTask, TaskCall, job_priority, options_of
+from jobboard.contrib.django.task import JobBoardTask, TaskCall, job_priority, options_of, options_of_call
 from jobboard.contrib.django.task_settings import TaskSettings
 from jobboard.errors import NotFound
 from jobboard.job import Job, Posting
@@ -97,7 +97,8 @@ class JobBoardBackend(BaseTaskBackend):
 
         :raises InvalidTask: the backend can't run it.
         :raises TypeError: an argument is nothing that JSON has.
-        :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have, such as NaN.
+        :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have, such as NaN; or
+            the key or the lane can't be made of them.
         :raises AlreadyPosted: the task's key is taken, and ``if_exists`` is ``"raise"``.
         :raises BoardUnavailable: the store can't be reached.
         """
@@ -108,7 +109,7 @@ class JobBoardBackend(BaseTaskBackend):
             details=call.details,
             priority=job_priority(task.priority),
             run_at=call.run_after,
-            **{"uuid": new_uuid(), **options_of(task)},
+            **{"uuid": new_uuid(), **options_of_call(task, call)},
         )
         return self._post(posting, task, call)
 

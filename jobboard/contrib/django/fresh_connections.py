@@ -29,7 +29,7 @@ class FreshTask(Task[Any, ..., Any]):
 
     def __init__(self, task: Task[Any, ..., Any]) -> None:
         around = _around_coroutine if is_async(task.function) else _around
-        super().__init__(task.name, around(task.function), task.on_trashed, task.on_complete, task.is_batch)
+        super().__init__(task.name, around(task.function), task.declared, task.is_batch)
         self._task = task
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from jobboard.conductor.calling import signature_of
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
 from jobboard.contrib.django.discovery import checked_task
-from jobboard.contrib.django.task import TaskCall, job_priority, options_of
+from jobboard.contrib.django.task import TaskCall, job_priority, options_of, options_of_call
 from jobboard.schedules.applying import Applying
 from jobboard.schedules.schedule import Schedule
 
@@ -53,6 +53,16 @@ class ScheduledTask:
         """Return the details of a call with these arguments; errors as :func:`scheduled_call`."""
         return scheduled_call(self._task, details).details
 
+    def posting_options(self, details: Arguments, plain: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a posting: those that are given, and what the task says beside them."""
+        options = options_of_call(self._task, scheduled_call(self._task, details))
+        return {"priority": job_priority(self._task.priority), **options, **given}
+
+    def schedule_options(self, details: Arguments, given: Collection[str]) -> dict[str, Any]:
+        """Return what the task says of the jobs of a schedule, but for the given arguments."""
+        options = schedule_options(self._task, scheduled_call(self._task, details))
+        return {name: value for name, value in options.items() if name not in given}
+
 
 def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
     """Return the call of a task that each job of a schedule is.
@@ -63,7 +73,9 @@ def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
     :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have.
     """
     given = {**options_of(task), "run_after": task.run_after}
-    if wrong := [name for name in _OF_ONE_JOB if given.get(name) not in (None, "raise")]:
+    # A key that is made of the arguments is declared with the task, and the jobs of a schedule have keys of their own.
+    refused = ("uuid", "run_after") if callable(given.get("key")) else _OF_ONE_JOB
+    if wrong := [name for name in refused if given.get(name) not in (None, "raise")]:
         raise InvalidTask(f"{wrong[0]} is an option of enqueue(), and not for the jobs of a schedule")
     if args is not None and (isinstance(args, str) or not isinstance(args, Mapping | Sequence)):
         raise TypeError(f"args must be a list, or a dict by name, not {type(args).__name__}")
@@ -115,13 +127,13 @@ def _schedule_of(id: str, entry: dict[str, Any], tasks: Mapping[str, Task], alia
         task = checked_task(path, tasks).using(backend=alias)
     except ImproperlyConfigured as error:
         raise ImproperlyConfigured(f"{error}; {_NO_TASK}") from None
-    details = replace(scheduled_call(task, args), from_settings=True).details
-    return Schedule(id, trigger, ScheduledTask(task).name, details, **{**schedule_options(task), **entry})
+    call = replace(scheduled_call(task, args), from_settings=True)
+    return Schedule(id, trigger, ScheduledTask(task).name, call.details, **{**schedule_options(task, call), **entry})
 
 
-def schedule_options(task: Task) -> dict[str, Any]:
+def schedule_options(task: Task, call: TaskCall) -> dict[str, Any]:
     """Return the options of a schedule that are those of its task, unless it says otherwise."""
-    given = options_of(task)
+    given = options_of_call(task, call)
     return {"priority": job_priority(task.priority), **{name: given.get(name) for name in ("max_attempts", "lane")}}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from jobboard.backends.rows import IfExists
 from jobboard.conductor import Broken
+from jobboard.conductor.declared_posting import made_of
 from jobboard.contrib.django.compat import Task
 from jobboard.contrib.django.discovery import task_named
 from jobboard.limit import check_lane
@@ -25,25 +26,29 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "lane": check_lane,
     "uuid": check_uuid,
 }
+#: Those of them that a task may declare as a function of its arguments.
+_MADE = ("key", "lane")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobBoardTask(Task):
     """A task that can also say how it is posted; what ``@task`` makes where the backend is a board.
 
-    :param key: unique among the live jobs of this task, in each of its queues.
+    :param key: unique among the live jobs of this task, in each of its queues; or a function that makes it of the
+        arguments of a call, as :meth:`jobboard.Handlers.handler` takes one of details.
     :param if_exists: if that key is taken: ``"raise"``, ``"keep"`` the live task and return its result, or
         ``"replace"`` what it does and when, as long as it does not run.
     :param max_attempts: after that many runs that did not end well it has failed; None for the backend's number.
-    :param lane: what it shares limits with, such as ``"tenant:42"``; see :doc:`/guides/limits`.
+    :param lane: what it shares limits with, such as ``"tenant:42"``, or a function likewise; see
+        :doc:`/guides/limits`.
     :param uuid: the id of the result; enqueueing the same one twice makes one task. A new one by default.
     """
 
     # They say how a task is posted, and make no other task of it.
-    key: str | None = field(default=None, compare=False)
+    key: str | Callable[..., str | None] | None = field(default=None, compare=False)
     if_exists: str = field(default="raise", compare=False)
     max_attempts: int | None = field(default=None, compare=False)
-    lane: str | None = field(default=None, compare=False)
+    lane: str | Callable[..., str | None] | None = field(default=None, compare=False)
     uuid: str | None = field(default=None, compare=False)
 
     def using(self, **changes: Any) -> Self:
@@ -125,8 +130,25 @@ def job_priority(priority: int) -> JobPriority:
 def options_of(task: Task) -> dict[str, Any]:
     """Return how a task is posted; a plain one, made while the settings named another backend, does not say.
 
+    What a function makes of a call stays that function: :func:`options_of_call`.
+
     :raises TypeError: an option is of another type.
     :raises ValueError: an option is out of its range.
     """
     given = {name: getattr(task, name, None) for name in _CHECKS}
-    return {name: _CHECKS[name](value) for name, value in given.items() if value is not None}
+    return {
+        name: value if name in _MADE and callable(value) else _CHECKS[name](value)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def options_of_call(task: Task, call: TaskCall) -> dict[str, Any]:
+    """Return how a call of a task is posted.
+
+    :raises InvalidPosting: a function of the task raised an exception, or returned what can't be.
+    """
+    made = {
+        name: made_of(call.task, name, value, *call.args, **call.kwargs) for name, value in options_of(task).items()
+    }
+    return {name: value for name, value in made.items() if value is not None}

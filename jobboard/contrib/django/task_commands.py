@@ -208,7 +208,7 @@ def add(session: TaskSession, /, job: str | None, task: str | None, args: str | 
             found = checked_task(task, tasks).using(backend=session.backend.alias)
             call = scheduled_call(found, None if args is None else json_of("--args", args))
             job, options["details"] = session.backend.job_name(found), json.dumps(call.details)
-            defaults = schedule_options(found)
+            defaults = schedule_options(found, call)
             options["priority"] = options["priority"] or defaults["priority"].name
             for name in ("max_attempts", "lane"):
                 options[name] = options[name] or defaults[name]
