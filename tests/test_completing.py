@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import completing
 from helpers.conducting import conducting, state_of
 
-from jobboard import EventKind, Handlers, Job, JobBoard, JobState, RunningJob, fetch
+from jobboard import EventKind, Handlers, Job, JobBoard, JobState, Posting, RunningJob, fetch
 from jobboard.aio import AsyncJobBoard
 from jobboard.conductor.execution import Execution
 from jobboard.errors import NotSupported
@@ -53,6 +54,31 @@ def effects_of(path: str, job: Job) -> list[int]:
 
 def times_consumed(job: Job) -> int:
     return [line.kind for line in job.history].count(EventKind.CONSUMED)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_records_are_kept_for_as_long_as_the_handler_says(board: JobBoard, path: str, executor: str) -> None:
+    handlers = Handlers()
+    posted = {
+        "kept": completing.echo,
+        "gone": completing.echo,
+        "gone at once": completing.commit,
+        "then": completing.echo,
+    }
+    for name, function in posted.items():
+        follow = Posting("kept") if name == "then" else None
+        handlers.add(name, function, retention=None if name == "kept" else 0, on_complete=follow)
+    with conducting(board, handlers, executor, concurrency=2):
+        for name in posted:
+            board.post(name, {"path": path})
+        eventually(lambda: board.job_count == 0, 60)
+    assert [job.name for job in board.iterjobs(states=set(JobState))] == ["kept", "kept"]
+
+
+@pytest.mark.parametrize("retention", [-1, "1", math.nan])
+def test_a_retention_that_is_none_is_refused(retention: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="retention"):
+        Handlers().handler("a", retention=retention)(completing.echo)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -18,7 +18,6 @@ from jobboard.backends.rows import (
     Consumption,
     Extension,
     Fence,
-    JobRow,
     Trashing,
     Verdict,
     verdict_of,
@@ -79,7 +78,7 @@ class Consuming:
         :raises NotFound: there is no such job.
         """
         uuid = self._handles.uuid_of(job)
-        claim = ClaimRequest(check_text("who", who), _claim_id(), self._expiry_of(expiry))
+        claim = ClaimRequest(check_text("who", who), os.urandom(16).hex(), self._expiry_of(expiry))
         until = time.monotonic() + claim.expiry
         row = self._client.call(self._backend.jobs.claim, uuid, claim)
         if row is None:
@@ -126,10 +125,9 @@ class Consuming:
             for _ in range(_MAX_UNREADABLE + most // largest):
                 size = min(most - len(jobs), largest)
                 until = time.monotonic() + seconds
+                claim = ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds)
                 try:
-                    rows = self._claim_batch(
-                        ClaimRequest(owner, f"{beginning}{next(numbers):08x}", seconds), wanted, size
-                    )
+                    rows = self._client.claim_until_certain(claim, wanted, size)
                 except BoardUnavailable:
                     if jobs:
                         # Their caller must learn of them. What a lost reply may have claimed expires.
@@ -214,6 +212,7 @@ class Consuming:
         result: Any = None,
         *,
         post: Iterable[Posting] = (),
+        retention: Seconds | None = None,
         token: int | None = None,
         connection: Any = None,
     ) -> RequestGenerator[None]:
@@ -221,7 +220,8 @@ class Consuming:
 
         :param job: a handle or a uuid; ``who``: its owner's name; ``token``: proves the claim to a board object that
             did not get it.
-        :param result: plain data; readable for the board's ``retention``.
+        :param result: plain data.
+        :param retention: seconds that the job's record and its result stay readable; None for the board's option.
         :param post: what is posted in the same atomic step, as by :meth:`post_many`.
         :param connection: as for :meth:`post`: the job is consumed if and only if that transaction commits. Until then
             nobody else can end or extend the claim, nor can it expire.
@@ -232,9 +232,10 @@ class Consuming:
         """
         fence = self._fences.of(job, who, token)
         data = None if result is None else self._client.encode("result", result)
+        kept = self._kept_for(retention)
         backend = self._client.within(connection)
         following = self._postings.following(post, backend, fence.uuid)
-        end = following.of(Consumption(fence, data, self._client.retention))
+        end = following.of(Consumption(fence, data, kept))
         self._fences.ending(who, [fence])
         verdict, repeated = yield ItemRequest(following.primitive, end, fence.uuid, 0 if data is None else len(data))
         following.check(verdict)
@@ -243,8 +244,16 @@ class Consuming:
             # On SQLite it would wait for the user's transaction, which waits for this call.
             self._client.tidy_when_due()
 
+    def _kept_for(self, retention: Seconds | None) -> float:
+        return self._client.retention if retention is None else check_delay(retention, "retention")
+
     def consume_many(
-        self, jobs: Iterable[JobHandle | str], who: str, *, results: Sequence[Any] | None = None
+        self,
+        jobs: Iterable[JobHandle | str],
+        who: str,
+        *,
+        results: Sequence[Any] | None = None,
+        retentions: Sequence[Seconds | None] | None = None,
     ) -> list[JobBoardError | None]:
         """Complete a batch in one request; each job atomically.
 
@@ -252,17 +261,17 @@ class Consuming:
         that is locked or refused holds up no other.
 
         :param jobs: handles or uuids, whose claims this board object or the handles got; ``who``: their owner's name.
-        :param results: one for each job, as for :meth:`consume`; None for none.
+        :param results: one for each job, as for :meth:`consume`; None for none. ``retentions`` likewise, in seconds.
         :returns: for each job its error, or None if it is complete.
         :raises BoardUnavailable: the store is away.
         """
         batch = list(jobs)
         values: Sequence[Any] = [None] * len(batch) if results is None else results
         check_text("who", who)
+        kept = [self._kept_for(each) for each in ([None] * len(batch) if retentions is None else retentions)]
         answers: list[JobBoardError | None] = [None] * len(batch)
         ends: list[tuple[int, Consumption]] = []
-        retention = self._client.retention
-        for index, (job, result) in enumerate(zip(batch, values, strict=True)):
+        for index, (job, result, retention) in enumerate(zip(batch, values, kept, strict=True)):
             try:
                 fence = self._fences.held(job, who, None)
                 data = None if result is None else self._client.encode("result", result)
@@ -398,20 +407,3 @@ class Consuming:
 
     def _expiry_of(self, expiry: Seconds | None) -> float:
         return self._client.expiry if expiry is None else check_expiry(expiry)
-
-    def _claim_batch(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
-        """After a lost reply, look for what was claimed before claiming any more."""
-        tried = False
-
-        def claim_next() -> list[JobRow]:
-            nonlocal tried
-            if tried and (found := self._backend.jobs.claimed_under(claim.claim_id)):
-                return found
-            tried = True
-            return self._backend.jobs.claim_next(claim, names, size)
-
-        return self._client.call(claim_next)
-
-
-def _claim_id() -> str:
-    return os.urandom(16).hex()

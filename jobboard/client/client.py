@@ -16,7 +16,7 @@ from jobboard.backends.base import READS, Backend, Waiter
 from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import check_roles
-from jobboard.backends.rows import ClaimAnswer, Fence
+from jobboard.backends.rows import ClaimAnswer, ClaimRequest, Fence, JobRow
 from jobboard.backends.timelimit import is_time_over, time_limit
 from jobboard.client.book_sweeper import BookSweeper
 from jobboard.client.gathering import ItemRequest, RequestGenerator, ThreadGatherer, finish
@@ -209,6 +209,19 @@ class BackendClient:
             if error.is_partial:
                 raise
             return self._repeat(lambda: sent(*args, **kwargs), error, _only_asks(primitive)), True
+
+    def claim_until_certain(self, claim: ClaimRequest, names: frozenset[str] | None, size: int) -> list[JobRow]:
+        """Claim up to so many jobs; after a lost reply, look for what was claimed before claiming any more."""
+        tried = False
+
+        def claim_next() -> list[JobRow]:
+            nonlocal tried
+            if tried and (found := self.backend.jobs.claimed_under(claim.claim_id)):
+                return found
+            tried = True
+            return self.backend.jobs.claim_next(claim, names, size)
+
+        return self.call(claim_next)
 
     def _recorded(self, primitive: Callable[P, T]) -> Callable[P, T]:
         """Return a request that is recorded, if a recorder wants that."""

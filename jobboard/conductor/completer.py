@@ -157,7 +157,12 @@ class Completer:
             return
         results = [each.outcome.result for each in succeeded if isinstance(each.outcome, Succeeded)]
         try:
-            errors = self._board.consume_many([each.job for each in succeeded], self._who, results=results)
+            errors = self._board.consume_many(
+                [each.job for each in succeeded],
+                self._who,
+                results=results,
+                retentions=[each.handler.retention for each in succeeded],
+            )
         except BoardUnavailable:
             raise
         except Exception:
@@ -227,7 +232,8 @@ class Completer:
     def _consume_one(self, execution: Execution, succeeded: Succeeded) -> str:
         posts = [*succeeded.postings, *on_complete_of(execution.snapshot, execution.handler.on_complete)]
         try:
-            self._board.consume(execution.job, self._who, succeeded.result, post=posts)
+            retention = execution.handler.retention
+            self._board.consume(execution.job, self._who, succeeded.result, post=posts, retention=retention)
             return "consumed"
         except ClaimLost:
             raise

@@ -177,7 +177,14 @@ class Execution:
             # A row that the handler's transaction has read or locked is left alone.
             self._listener.ending(self)
         try:
-            (board or self.board).consume(self.job, self.snapshot.owner, result, post=posts, connection=connection)
+            (board or self.board).consume(
+                self.job,
+                self.snapshot.owner,
+                result,
+                post=posts,
+                retention=self.handler.retention,
+                connection=connection,
+            )
         except ClaimLost:
             self._listener.lost(self)
             raise

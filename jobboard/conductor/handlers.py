@@ -79,6 +79,8 @@ class Handler:
     executor: str | None = None
     #: Of a batch handler, whose ``call`` takes several jobs: how large its batches are.
     batch: BatchOptions | None = None
+    #: For how many seconds the records of its completed jobs stay readable; None: as the conductor's board says.
+    retention: float | None = None
 
     @property
     def on_trashed(self) -> FollowUp | None:
@@ -133,6 +135,7 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        retention: Seconds | None = None,
         lane: Declared[str | None] = None,
         key: Declared[str | None] = None,
         key_for: Declared[Seconds | None] = None,
@@ -163,6 +166,7 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        retention: Seconds | None = None,
         lane: Declared[str | None] = None,
         key: Declared[str | None] = None,
         key_for: Declared[Seconds | None] = None,
@@ -184,6 +188,8 @@ class Handlers:
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
+        :param retention: seconds that the records of completed jobs, and so their results, stay readable; 0 for none.
+            None: what the conductor's board says.
         :param lane: the lane of the jobs that its task posts (:meth:`~jobboard.Task.post`, :meth:`Posting.of`), or a
             function that makes it of the details that these take; what a call gives wins, None too. Jobs that are
             posted by name don't have it.
@@ -202,7 +208,7 @@ class Handlers:
             if isinstance(function, type):
                 raise TypeError(f"@handlers.handler is for functions; {place_of(function)} is a class")
             known_as = _own_name(function) if given is None else given
-            return self._add(known_as, function, max_attempts, backoff, timeout, executor, declared, None)
+            return self._add(known_as, function, max_attempts, backoff, timeout, executor, retention, declared, None)
 
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
@@ -220,6 +226,7 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        retention: Seconds | None = None,
         lane: Declared[str | None] = None,
         key: Declared[str | None] = None,
         key_for: Declared[Seconds | None] = None,
@@ -233,7 +240,7 @@ class Handlers:
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
         )  # fmt: skip
-        return self._add(name, function, max_attempts, backoff, timeout, executor, declared, None)
+        return self._add(name, function, max_attempts, backoff, timeout, executor, retention, declared, None)
 
     def batch(
         self,
@@ -245,6 +252,7 @@ class Handlers:
         backoff: Backoff | None = None,
         timeout: Seconds | None = None,
         executor: ExecutorName | None = None,
+        retention: Seconds | None = None,
         lane: Declared[str | None] = None,
         key: Declared[str | None] = None,
         key_for: Declared[Seconds | None] = None,
@@ -280,7 +288,7 @@ class Handlers:
         options = BatchOptions(check_count("size", size, most=_MAX_BATCH), check_delay(wait, "wait"))
 
         def register(function: Callable[..., Any]) -> Task[Any, ..., Any]:
-            return self._add(known_as, function, max_attempts, backoff, timeout, executor, declared, options)
+            return self._add(known_as, function, max_attempts, backoff, timeout, executor, retention, declared, options)
 
         return register
 
@@ -292,6 +300,7 @@ class Handlers:
         backoff: Backoff | None,
         timeout: Seconds | None,
         executor: str | None,
+        retention: Seconds | None,
         declared: DeclaredPosting,
         batch: BatchOptions | None,
     ) -> Task[Any, ..., Any]:
@@ -304,9 +313,10 @@ class Handlers:
         pause = _check_backoff(backoff) or self._backoff
         if executor is not None:
             check_text("a handler's executor", executor)
+        kept = None if retention is None else check_delay(retention, "retention")
         self._check_free(name, plain)
         task: Task[Any, ..., Any] = Task(name, plain, declared, batch is not None)
-        self._handlers[name] = Handler(name, task, task.call, attempts, pause, seconds, executor, batch)
+        self._handlers[name] = Handler(name, task, task.call, attempts, pause, seconds, executor, batch, kept)
         return task
 
     def include(self, others: Handlers) -> None:

@@ -41,6 +41,10 @@ def board_of(job: RunningJob) -> JobBoard | None:
         return _boards[path]
 
 
+def echo(job: RunningJob) -> str:
+    return job.name
+
+
 @handlers.handler("commit")
 def commit(job: RunningJob) -> str:
     with transaction(job) as connection:

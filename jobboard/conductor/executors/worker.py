@@ -182,8 +182,10 @@ class WorkerExecution:
             return
         if board is None:
             raise RuntimeError("a worker process has no board; use fetch() to open one here, and give it as board=")
-        job = self.job
-        board.consume(job.uuid, job.owner, result, post=postings, token=job.token, connection=connection)
+        retention, job = self._ask("retention", None), self.job
+        board.consume(
+            job.uuid, job.owner, result, post=postings, retention=retention, token=job.token, connection=connection
+        )
 
     def report(self, report: dict[str, Any]) -> None:
         self._check_process()

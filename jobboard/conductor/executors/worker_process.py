@@ -209,6 +209,7 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
         "checkpoint": execution.checkpoint,
         "complete": lambda end: execution.complete(end[0], end[1], None, None),
         "expect_end": execution.expect_end,
+        "retention": lambda _: execution.handler.retention,
         "load_steps": lambda asked: execution.load_steps(*asked),
         "save_step": lambda done: execution.save_step(*done),
         "signals": lambda _: execution.signals(),

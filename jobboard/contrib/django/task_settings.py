@@ -10,6 +10,8 @@ from jobboard.contrib.django.compat import Task
 from jobboard.contrib.django.discovery import all_tasks, checked_task, is_importable
 
 _NAMES = ("max_attempts", "backoff", "timeout")
+#: For all tasks it is an option of the board.
+_OF_ONE = (*_NAMES, "retention")
 
 
 class TaskSettings:
@@ -25,7 +27,7 @@ class TaskSettings:
         self.modules: Collection[str] = options.pop("modules", ())
 
     def of(self, path: str) -> dict[str, Any]:
-        """Return the options of the handler of a task: ``max_attempts``, and ``backoff`` and ``timeout`` if given."""
+        """Return the options of the handler of a task: ``max_attempts``, and what else is given."""
         return {**self._of_all, **self._of_one.get(path, {})}
 
     @property
@@ -65,6 +67,6 @@ class TaskSettings:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    if unknown := sorted(set(options) - set(_NAMES)):
-        raise ValueError(f"there is no option {', '.join(unknown)}; there are {', '.join(_NAMES)}")
+    if unknown := sorted(set(options) - set(_OF_ONE)):
+        raise ValueError(f"there is no option {', '.join(unknown)}; there are {', '.join(_OF_ONE)}")
     Handlers().add("task", print, **options)

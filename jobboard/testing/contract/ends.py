@@ -108,6 +108,22 @@ class ConsumeCases(Case):
         eventually(is_gone)
         assert uuids_of(board.iterjobs(states=list(JobState))) == [lasting.uuid]
 
+    def test_each_end_may_have_a_retention_of_its_own(self, harness: Harness) -> None:
+        board = harness.board(retention=0)
+        jobs = [board.post("resize") for _ in range(5)]
+        for job in jobs:
+            board.claim(job, "alice")
+        kept = [LONG, None, 0, timedelta(seconds=LONG)]
+        assert board.consume_many(jobs[:4], "alice", results=[1, 2, 3, 4], retentions=kept) == [None] * 4
+        with pytest.raises(ValueError, match="retention"):
+            board.consume(jobs[4], "alice", retention=-1)
+        board.consume(jobs[4], "alice", 5, retention=LONG)
+        assert uuids_of(board.iterjobs(states=list(JobState))) == [jobs[0].uuid, jobs[3].uuid, jobs[4].uuid]
+        assert [board.get(jobs[number].uuid).record.result for number in (0, 3, 4)] == [1, 4, 5]
+        for number in (1, 2):
+            with pytest.raises(NotFound):
+                board.get(jobs[number].uuid)
+
     def test_of_a_consumed_job_another_client_sees_the_result(self, board: JobBoard, other: JobBoard) -> None:
         mine = board.post("resize")
         board.claim(mine, "alice")
