@@ -70,7 +70,7 @@ def test_all_jobs_of_a_kind_fail(web: Browser, start: Start, board: JobBoard, ur
     with console("--board", uri, "--name", "night", "--allow", "pause,resume,restore") as web.root:
         web.open("/")
         does = Clicks(web, "All jobs of a kind fail")
-        web.eventually_shows("3 jobs named 'invoice' in the trash.")
+        web.eventually_shows("Jobs named 'invoice' fail: ")
         web.eventually_shows("LookupError: no customer 17")
         does.click("Names")
         web.eventually_shows("invoice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobboard import JobBoard, Posting
+from jobboard.operate.overview import MAX_TRASH_READ
 from jobboard.operate.sampling import Sampler
 from jobboard.operate.status import status
 from jobboard.testing import clock_of, eventually, memory_board
@@ -42,6 +43,41 @@ def test_what_fails_tonight_comes_before_what_failed_two_days_ago() -> None:
             "KeyError: 'vat_rate'",
             "OSError: no route",
         ]
+
+
+def trash_told(board: JobBoard) -> list[str]:
+    return [
+        each["text"].removesuffix(f" {each['cure']}") for each in status(board)["findings"] if each["kind"] == "trash"
+    ]
+
+
+def test_what_has_failed_just_now_is_told_once() -> None:
+    with memory_board() as board:
+        fail(board, "invoice", *["OSError: no route"] * 3)
+        view = status(board)
+        assert [each["kind"] for each in view["findings"]] == ["failing"]
+        for job in board.post_many([Posting("invoice")] * 4):
+            board.trash(job, by="ada", reason="not needed")
+        assert trash_told(board) == ["4 more jobs named 'invoice' in the trash."]
+        clock_of(board).move(86_400)
+        assert "7 jobs named 'invoice' in the trash." in trash_told(board)[0]
+
+
+def test_of_a_large_trash_what_was_not_read_counts_as_what_was() -> None:
+    with memory_board() as board:
+        fail(board, "invoice", *["OSError: no route"] * (MAX_TRASH_READ + 5))
+        assert (list(told(status(board))), trash_told(board)) == (["invoice"], [])
+
+
+def test_a_failed_parent_that_fails_now_is_left_out_of_the_trash_once() -> None:
+    with memory_board() as board:
+        parent = board.post("invoice")
+        board.post("mail", after=[parent])
+        for job in board.claim_next("w", {"invoice"}):
+            board.trash(job, "w", reason="OSError: no route", error="OSError: no route")
+        fail(board, "invoice", *["OSError: no route"] * 2)
+        board.trash(board.post("invoice"), by="ada", reason="not needed")
+        assert trash_told(board) == ["1 more job named 'invoice' in the trash."]
 
 
 def test_jobs_that_wait_for_a_retry_tell_of_their_errors_too() -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from jobboard.backends.reasons import has_not_failed
 from jobboard.backends.rows import JobRow
 from jobboard.operate.trash import kind_of_reason
+from jobboard.states import JobState
 from jobboard.text import in_one_line
 
 #: For how many seconds a failure is news.
@@ -28,6 +29,7 @@ class Failures:
     :ivar jobs: how many.
     :ivar since: when the first of them did, in seconds of the epoch.
     :ivar error: one of the kind of error that most have; ``alike``: how many have that.
+    :ivar trashed: the uuids of those in the trash.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Failures:
     since: float
     error: str
     alike: int
+    trashed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ def _failures(name: str, rows: Sequence[JobRow]) -> Failures:
     kinds = Counter(kind_of_reason(row.reason) for row in rows)
     [(kind, alike)] = kinds.most_common(1)
     latest = max((row for row in rows if kind_of_reason(row.reason) == kind), key=lambda row: row.last_modified)
-    return Failures(name, len(rows), min(row.last_modified for row in rows), latest.reason or kind, alike)
+    trashed = frozenset(row.uuid for row in rows if row.state is JobState.TRASHED)
+    return Failures(name, len(rows), min(row.last_modified for row in rows), latest.reason or kind, alike, trashed)
 
 
 def told_failing(failures: Iterable[Failures], attempts: Mapping[str, Attempts]) -> Iterator[tuple[str, str, str]]:

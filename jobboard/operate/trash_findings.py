@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from jobboard.naming import named
+from jobboard.operate.failing import Failures
 from jobboard.operate.held_up import FailedParent
 from jobboard.operate.overview import NameOverview
 from jobboard.operate.restoring import way_back
@@ -59,16 +59,29 @@ def _reason(parent: FailedParent) -> str:
 
 
 def told_trash(
-    names: Iterable[NameOverview], groups: Sequence[TrashGroup], parents: Iterable[FailedParent]
+    names: Iterable[NameOverview],
+    groups: Sequence[TrashGroup],
+    parents: Iterable[FailedParent],
+    failing: Iterable[Failures],
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield a name, sentences, and what to do, for each that has jobs in the trash beside these parents."""
-    told = Counter(parent.name for parent in parents)
+    """Yield a name, sentences, and what to do, for each that has jobs in the trash beside these.
+
+    :param parents: jobs in the trash that are told of.
+    :param failing: names of which it is told that they fail. If all that was read of one has failed lately, what was
+        not read is taken for the same.
+    """
+    told: dict[str, frozenset[str]] = {one.name: one.trashed for one in failing}
+    failed = {name for name, uuids in told.items() if uuids}
+    for parent in parents:
+        told[parent.name] = told.get(parent.name, frozenset()) | {parent.uuid}
     for name in names:
-        if (left := name.numbers.trashed - told[name.name]) > 0:
-            more = "more " if told[name.name] else ""
-            jobs = f"{left} {more}job{'s' * (left != 1)} named {name.name!r}"
+        known, own = told.get(name.name, ()), [group for group in groups if group.name == name.name]
+        is_all = name.name in failed and len(known) >= sum(group.jobs for group in own)
+        if (left := name.numbers.trashed - len(known)) > 0 and not is_all:
+            jobs = f"{left} {'more ' if known else ''}job{'s' * (left != 1)} named {name.name!r}"
             see = f"jobboard trashed --job-name {shlex.quote(name.name)}"
-            why = _most_often([group for group in groups if group.name == name.name], name.numbers.trashed)
+            # What most of them have failed with is told already.
+            why = "" if name.name in failed else _most_often(own, name.numbers.trashed)
             yield name.name, f"{jobs} in the trash.{why}", f"Restore or purge them; see: {see}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -98,9 +98,11 @@ def findings(
         *_of_gone(overview, known),
         *_of_filled_slots(overview, known),
     ]
-    failing = told_failing(overview.failures, attempts)
+    failing = list(told_failing(overview.failures, attempts))
     found += [Finding(Verdict.ATTENTION, "failing", *told) for told in failing]
-    found += [*_of_schedules(overview, known), *_of_trash(overview), *of_holders(overview.holders, known)]
+    found += _of_schedules(overview, known)
+    found += _of_trash(overview, {name for name, *_ in failing})
+    found += of_holders(overview.holders, known)
     found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)
     return sorted(found, key=lambda finding: -finding.verdict)
@@ -344,8 +346,9 @@ def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(Verdict.ATTENTION, "no_handler", first, text)
 
 
-def _of_trash(overview: Overview) -> Iterator[Finding]:
-    for told in told_trash(overview.names, overview.trash, overview.failed_parents):
+def _of_trash(overview: Overview, failing: Collection[str]) -> Iterator[Finding]:
+    told_of = [one for one in overview.failures if one.name in failing]
+    for told in told_trash(overview.names, overview.trash, overview.failed_parents, told_of):
         yield Finding(Verdict.ATTENTION, "trash", *told)
 
 
