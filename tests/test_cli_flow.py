@@ -135,7 +135,11 @@ class TestShow:
         assert "0 of 2, 1 failed" in text
         assert "\tsignal sent\tapproved\n" in text
         assert "secret" not in text
+        assert '\tsignal sent\tapproved\t{"secret": 1}\n' in jobboard("show", jobs["page"].uuid, "--details")
+        (signal,) = as_json(jobboard("show", jobs["page"].uuid, "--details", "--json"))["signals"]
+        assert signal["value"] == {"secret": 1}
         view = as_json(jobboard("show", jobs["page"].uuid, "--json"))
+        assert "secret" not in str(view)
         assert view["parents"] == {"total": 2, "done": 0, "failed": 1, "gone": 0}
         assert (view["waits_for"], view["steps"], [each["name"] for each in view["signals"]]) == (
             "parents",

@@ -14,6 +14,7 @@ from helpers.graphs import count_requests, end, post_graph
 
 from jobboard import JobBoard, JobState, Posting
 from jobboard.backends.edge_rows import StepRow
+from jobboard.backends.reasons import waits_for
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.console import RIGHTS
@@ -178,18 +179,22 @@ class TestJobPage:
     def test_steps_and_signals_in_their_order(self, board: JobBoard) -> None:
         job = board.post("order")
         fence, client = Fence(job.uuid, "w1", board.claim(job, "w1")), client_of(board)
-        client.call(client.backend.steps.save, fence, StepRow(0, "charge", b"\x01"))
+        client.call(client.backend.steps.save, fence, StepRow(0, "charge", client.encode("result", "c-17")))
+        client.call(client.backend.steps.save, fence, StepRow(1, "mail", b"broken"))
         board.signal(job, "approved", {"secret": 1})
         text = text_of(ask_as(board, *RIGHTS).get(f"/b/jobs/jobs/{job.uuid}"))
+        assert re.search(r'step 1\. charge c-17 20.* 2\. mail .* signal sent approved {"secret": 1}', text)
+        text = text_of(ask_as(board, *(set(RIGHTS) - {"details"})).get(f"/b/jobs/jobs/{job.uuid}"))
         assert re.search(r"step 1\. charge 20.* signal sent approved", text)
-        assert "secret" not in text
+        assert not re.search("secret|c-17", text)
 
 
 class TestSignal:
     def blocked(self, board: JobBoard) -> str:
         job = board.post("order")
         token, client = board.claim(job, "worker"), client_of(board)
-        wish = Abandonment(Fence(job.uuid, "worker", token), counted=False, signal="approved")
+        fence, reason = Fence(job.uuid, "worker", token), waits_for("approved")
+        wish = Abandonment(fence, reason=reason, counted=False, signal="approved")
         client.call(client.backend.jobs.abandon, [wish])
         return job.uuid
 
@@ -197,6 +202,9 @@ class TestSignal:
         uuid, told = self.blocked(board), list[tuple[Any, ...]]()
         ask = ask_as(board, "signal", on_action=lambda *action: told.append(action))
         page = ask.get(f"/b/jobs/jobs/{uuid}")
+        assert re.search(r"waiting for signal \d+ms so far - - - Facts", text_of(page))
+        assert "A run that goes on later is not counted - queued " in re.sub(" No. .*? Who ", " ", text_of(page))
+        assert "asleep" not in text_of(page)
         assert 'name="name" value="approved"' in page.text
         form = {"action": "signal", "name": "approved", "value": '{"by": "ann"}'}
         assert "The signal approved is sent." in text_of(ask.post(f"/b/jobs/jobs/{uuid}", form))

@@ -63,9 +63,9 @@ def test_pages_say_which_jobs_of_how_many_they_have_and_lead_back(board: JobBoar
 @pytest.mark.parametrize(
     ("report", "said", "has_json"),
     [
-        ({"done": 2000, "total": 4000, "text": "rows"}, "Progress of its last run: 2,000 of 4,000 rows", False),
+        ({"done": 2000, "total": 4000, "text": "rows"}, "Progress of its last run: 2,000 of 4,000, 50 % rows", False),
         ({"done": 7}, "Progress of its last run: 7 ", False),
-        ({"done": 1, "total": 2, "stage": "copy"}, "Progress of its last run: 1 of 2", True),
+        ({"done": 1, "total": 2, "stage": "copy"}, "Progress of its last run: 1 of 2, 50 %", True),
         ({"stage": "copy"}, "", True),
     ],
 )

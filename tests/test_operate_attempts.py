@@ -72,9 +72,18 @@ FAILED, TRASHED = line(15, "ABANDONED", "OSError"), line(15, "TRASHED")
         (
             [POSTED, CLAIMED, line(12, "SIGNALLED"), line(15, "ABANDONED", SIGNAL), line(45, "SIGNALLED", "approved")],
             "UNCLAIMED",
-            [["queued 10", "running 5"], ["asleep 30", "queued 55"]],
+            [["queued 10", "running 5"], ["waiting for signal 30", "queued 55"]],
         ),
-        ([POSTED, CLAIMED, line(15, "ABANDONED", SIGNAL)], "BLOCKED", [["queued 10", "running 5"], ["asleep 85"]]),
+        (
+            [POSTED, CLAIMED, line(15, "ABANDONED", SIGNAL)],
+            "BLOCKED",
+            [["queued 10", "running 5"], ["waiting for signal 85"]],
+        ),
+        (
+            [POSTED, CLAIMED, line(15, "ABANDONED", SIGNAL), line(45, "DUE")],
+            "UNCLAIMED",
+            [["queued 10", "running 5"], ["waiting for signal 30", "queued 55"]],
+        ),
         ([CLAIMED, line(20, "EXPIRED")], "UNCLAIMED", [["running 10"], ["queued 80"]]),
         ([line(5, "CANCEL_ASKED"), line(20, "EXPIRED"), line(30, "CLAIMED")], "CLAIMED", [["queued 10", "running 70"]]),
     ],
@@ -91,6 +100,13 @@ def test_a_run_is_good_bad_or_goes_on() -> None:
 
     assert [tone("CONSUMED"), tone("ABANDONED", "OSError"), tone("EXPIRED")] == ["good", "bad", "bad"]
     assert [tone("ABANDONED", "it sleeps for 5 s"), tone("ABANDONED", "runs again")] == ["", ""]
+
+
+def test_a_run_that_goes_on_later_has_no_number() -> None:
+    slept, failed = line(15, "ABANDONED", "it sleeps for 5 s"), line(40, "ABANDONED", "x")
+    lines = [POSTED, CLAIMED, slept, line(20, "DUE"), line(30, "CLAIMED"), failed, line(50, "DUE"), line(60, "CLAIMED")]
+    rows = rows_of(attempts_of(lines, JobState.CLAIMED), True, after(100))
+    assert [row.number for row in rows] == [None, 1, 2]
 
 
 def test_bars_stand_on_one_axis_which_the_trash_does_not_stretch() -> None:

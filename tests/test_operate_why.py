@@ -199,14 +199,14 @@ def test_a_claim_and_its_owner(board: JobBoard) -> None:
     board.claim(job, "worker", expiry=1000)
     assert kinds(job) == ["claimed", "owner_unknown"]
     assert "worker since " in text(job)
-    assert "attempt 1 of 3, token" in text(job)
+    assert "(attempt 1 of 3)" in text(job)
     register(board)
     assert kinds(job) == ["claimed"]
     assert f"cancel {job.uuid}" in text(job)
     board.cancel(job)
     assert kinds(job) == ["claimed", "cancel_asked"]
     assert f"cancel {job.uuid}" not in text(job)
-    assert f"jobboard trash {job.uuid}, or jobboard release {job.uuid}" in text(job)
+    assert f"jobboard trash {job.uuid}; or, for another attempt: jobboard release {job.uuid}" in text(job)
 
 
 def test_a_dead_owner(board: JobBoard) -> None:

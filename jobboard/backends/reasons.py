@@ -29,6 +29,11 @@ def waits_for(signal: str) -> str:
     return f"{_WAITS}{signal!r}"
 
 
+def is_wait(reason: str | None) -> bool:
+    """Whether a job was given back for this reason until a signal comes."""
+    return (reason or "").startswith(_WAITS)
+
+
 #: How a run ended that goes on later, by how its reason begins.
 _NOT_FAILED = {
     _SLEEPS: "sleeps", _WAITS: "waits for signal", RUNS_AGAIN: "runs again", CONDUCTOR_STOPPED: "given back",

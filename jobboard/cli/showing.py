@@ -12,7 +12,7 @@ from jobboard.errors import NotFound
 from jobboard.graph.folding import folded
 from jobboard.graph.model import Graph
 from jobboard.operate.finding import find_job
-from jobboard.operate.flow import Flow, flow_of, flow_view, timeline_of
+from jobboard.operate.flow import Decode, Flow, decoder, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standing_of, tree_of
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
@@ -34,7 +34,7 @@ _FORMATS: dict[str, Callable[[Graph], Iterator[str]]] = {"tree": tree_of, "dot":
     "jobboard show 3f2a --graph --format dot | dot -Tsvg > graph.svg",
 )
 @click.argument("job")
-@click.option("--details", is_flag=True, help="Its details, too.")
+@click.option("--details", is_flag=True, help="Its details, too, what its steps returned, and what signals brought.")
 @click.option("--graph", is_flag=True, help="The jobs that it waits for, and those that wait for it, as a tree.")
 @click.option(
     "--format",
@@ -56,7 +56,7 @@ def show(session: Session, job: str, details: bool, graph: bool, form: str | Non
     if graph:
         _show_graph(session, board, found, form or "tree", no_fold)
     else:
-        _show_job(session, found, flow_of(board, found), details)
+        _show_job(session, found, flow_of(board, found), decoder(board) if details else None)
 
 
 def _show_graph(session: Session, board: JobBoard, job: Job, form: str, no_fold: bool) -> None:
@@ -72,21 +72,26 @@ def _show_graph(session: Session, board: JobBoard, job: Job, form: str, no_fold:
             session.output.say(line)
 
 
-def _show_job(session: Session, job: Job, flow: Flow, details: bool) -> None:
-    view = view_of(job, with_details=details)
+def _show_job(session: Session, job: Job, flow: Flow, decode: Decode | None) -> None:
+    """Show a job.
+
+    :param decode: reads its steps and signals; None: nothing of what it carries is shown.
+    """
+    view = view_of(job, with_details=decode is not None)
     if session.output.json:
-        session.output.data(view | flow_view(flow))
+        session.output.data(view | flow_view(flow, decode))
         return
     history = [line | {"at": exact_utc(line["at"])} for line in view.pop("history")]
     view["parents"] = None if flow.parents is None else str(flow.parents)
     session.output.record(view)
-    if lines := timeline_of(flow):
+    if lines := timeline_of(flow, decode):
         print()
         lines = [
             line | {"at": exact_utc(line["at"]), "later by": line["after"] and short_duration(line["after"])}
             for line in lines
         ]
-        session.output.table(("at", "later by", "what", "name"), lines, empty="")
+        columns = ("at", "later by", "what", "name") + ("value",) * (decode is not None)
+        session.output.table(columns, lines, empty="")
         if flow.has_more_steps:
             session.output.warn(f"there are more than these {len(flow.steps):,} steps")
     print()

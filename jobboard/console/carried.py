@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from jobboard.console.view import View, logger
+from jobboard.operate.flow import decoder
 from jobboard.operate.views import plain
 
 if TYPE_CHECKING:
@@ -38,5 +39,16 @@ def brief_details(view: View, job: Job) -> str | None:
         # One job must not take the list of all.
         logger.exception("format_details failed for job %s", job.uuid)
         return None
-    text = details if isinstance(details, str) else json.dumps(plain(details), ensure_ascii=False)
-    return None if not details else f"{text[:_MAX_BRIEF]}…" if len(text) > _MAX_BRIEF else text
+    return _in_a_line(details) if details else None
+
+
+def brief_value(view: View, stored: bytes) -> str:
+    """Return what a step has returned, or a signal has brought, in a line, cut."""
+    if len(stored) > _MAX_BYTES:
+        return f"{len(stored):,} bytes"
+    return _in_a_line(decoder(view.board)(stored))
+
+
+def _in_a_line(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    return f"{text[:_MAX_BRIEF]}…" if len(text) > _MAX_BRIEF else text

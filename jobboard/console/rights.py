@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 #: Every right, and what it allows. Without any, one may look at everything but what jobs carry.
 RIGHTS: Mapping[str, str] = {
-    "details": "see what jobs carry: details, checkpoints, progress texts and results",
+    "details": "see what jobs carry: details, checkpoints, progress texts, results, signals",
     "cancel": "cancel jobs: off the board, or ask their owners to end",
     "release": "end the claims of jobs, of any owner",
     "run_now": "let delayed jobs be claimed at once",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from jobboard.console.templating import percent_of
 from jobboard.operate.claimed_since import claimed_since
 from jobboard.states import JobState
 
@@ -58,8 +59,10 @@ class Progress:
 
     @property
     def said(self) -> str:
-        """Return ``3`` or ``3 of 10``."""
-        return f"{self.done:,.6g}" if self.total is None else f"{self.done:,.6g} of {self.total:,.6g}"
+        """Return ``3`` or ``3 of 10, 30 %``."""
+        if self.total is None:
+            return f"{self.done:,.6g}"
+        return f"{self.done:,.6g} of {self.total:,.6g}, {percent_of(self.done / self.total)}"
 
 
 def progress_of(job: Job) -> Progress | None:

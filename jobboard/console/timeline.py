@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 from jobboard.operate.attempts import IN_TRASH, RUNNING, Attempt, Phase
 from jobboard.text import short_duration
@@ -25,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An attempt; ``number`` is None for what has not run, and where earlier attempts are forgotten."""
+    """An attempt; ``number`` is None for what is not counted as one, and where earlier attempts are forgotten."""
 
     number: int | None
     attempt: Attempt
@@ -45,15 +46,16 @@ def rows_of(attempts: Sequence[Attempt], is_whole: bool, now: datetime) -> list[
         return []
     first = min(phase.since for phases in drawn for phase in phases)
     scale = WIDTH / max(1e-6, (max(ends) - first).total_seconds())
+    numbers = accumulate(int(attempt.is_counted) for attempt in attempts)
     return [
         Row(
-            number if is_whole and attempt.run else None,
+            number if is_whole and attempt.is_counted else None,
             attempt,
             tuple(_bar(phase, attempt, first, scale, now) for phase in phases),
             ", ".join(_said(phase, now) for phase in attempt.waits),
             None if attempt.run is None else short_duration(attempt.run.seconds(now)),
         )
-        for number, (attempt, phases) in enumerate(zip(attempts, drawn, strict=True), 1)
+        for number, attempt, phases in zip(numbers, attempts, drawn, strict=True)
     ]
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from jobboard.backends.reasons import goes_on_as, has_not_failed, waits_for
+from jobboard.backends.reasons import goes_on_as, has_not_failed, is_wait, waits_for
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.states import JobState
 
-#: What a job does in a phase. ``asleep``: its handler has given it back, to go on later or after a signal.
-QUEUED, DELAYED, RETRY, ASLEEP, BLOCKED, RUNNING, IN_TRASH = (
-    "queued", "delayed", "waiting for retry", "asleep", "blocked", "running", "in the trash"
+#: What a job does in a phase. ``asleep``: its handler has given it back, to go on later.
+QUEUED, DELAYED, RETRY, ASLEEP, AWAITING, BLOCKED, RUNNING, IN_TRASH = (
+    "queued", "delayed", "waiting for retry", "asleep", "waiting for signal", "blocked", "running", "in the trash"
 )  # fmt: skip
 
 _ENDS_RUN = frozenset(
@@ -65,6 +65,11 @@ class Attempt:
         return [*self.waits, *filter(None, [self.run])]
 
     @property
+    def is_counted(self) -> bool:
+        """Whether its run counts as an attempt: it has begun, and did not end to go on later."""
+        return self.run is not None and not (self.end and _is_unfailed(self.end))
+
+    @property
     def tone(self) -> str:
         """Return ``good`` or ``bad`` as the run ended; "" if it goes on, or goes on later."""
         if self.end is None or _is_unfailed(self.end):
@@ -114,7 +119,7 @@ def attempts_of(history: Iterable[HistoryEntry], state: JobState) -> list[Attemp
 def _waited_as(opened: HistoryEntry, line: HistoryEntry) -> str | None:
     """Return what the job did between two lines while it did not run; None if the second one did not end that."""
     if line.kind is EventKind.SIGNALLED:
-        return ASLEEP if opened.reason == waits_for(line.reason or "") else None
+        return AWAITING if opened.reason == waits_for(line.reason or "") else None
     if line.kind is EventKind.DUE:
         return _delayed_as(opened)
     if line.kind is EventKind.BLOCKED and opened.kind is EventKind.TRASHED:
@@ -126,6 +131,8 @@ def _waited_as(opened: HistoryEntry, line: HistoryEntry) -> str | None:
 def _delayed_as(opened: HistoryEntry) -> str:
     if opened.kind is not EventKind.ABANDONED:
         return DELAYED
+    if is_wait(opened.reason):
+        return AWAITING
     return ASLEEP if _is_unfailed(opened) else RETRY
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from jobboard.board import JobBoard
     from jobboard.client import BackendClient
     from jobboard.job import Job
+
+#: Reads what is stored of a value.
+Decode = Callable[[bytes], Any]
 
 #: How many steps of a job are read, the first ones, and how many by a request.
 MAX_STEPS, _PAGE = 2000, 500
@@ -106,33 +110,66 @@ def _read_steps(board: JobBoard, uuid: str) -> tuple[list[StepRow], bool]:
     return steps, bool(client.call(client.backend.steps.load, uuid, MAX_STEPS, 1))
 
 
-def flow_view(flow: Flow) -> dict[str, Any]:
-    """Return it as plain data, without what steps have returned, and what signals have brought."""
+def decoder(board: JobBoard) -> Decode:
+    """Return what reads the values of steps and signals; what can't be decoded stays as it is stored."""
+
+    def read(stored: bytes) -> Any:
+        try:
+            return client_of(board).decode(stored)
+        except ValueError:
+            return stored
+
+    return read
+
+
+def flow_view(flow: Flow, decode: Decode | None = None) -> dict[str, Any]:
+    """Return it as plain data.
+
+    :param decode: also what steps have returned and signals have brought, read by this; None: without.
+    """
     parents = flow.parents
     return {
         "parents": parents and {
             "total": parents.total, "done": parents.done, "failed": parents.failed, "gone": parents.gone,
         },
-        "steps": [{"number": step.number, "name": step.name, "at": moment(step.at)} for step in flow.steps],
-        "signals": [{"name": signal.name, "at": moment(signal.at)} for signal in flow.signals],
+        "steps": [
+            {"number": step.number, "name": step.name, "at": moment(step.at)}
+            | ({} if decode is None else {"result": decode(step.result)})
+            for step in flow.steps
+        ],
+        "signals": [
+            {"name": signal.name, "at": moment(signal.at)} | ({} if decode is None else {"value": decode(signal.value)})
+            for signal in flow.signals
+        ],
     }  # fmt: skip
 
 
-def timeline_of(flow: Flow) -> list[dict[str, Any]]:
-    """Return the steps and the signals in the order in which they came, each with the seconds since the one before."""
-    lines = [(step.at, *_named(step)) for step in flow.steps]
-    lines += [(signal.at, "signal sent", signal.name) for signal in flow.signals]
+def timeline_of(flow: Flow, decode: Decode | None = None) -> list[dict[str, Any]]:
+    """Return the steps and the signals in the order in which they came, each with the seconds since the one before.
+
+    :param decode: reads what each step has returned, and each signal has brought; None: that is left out.
+    """
+    lines = [(step.at, *_named(step), None if _is_own(step) else step.result) for step in flow.steps]
+    lines += [(signal.at, "signal sent", signal.name, signal.value) for signal in flow.signals]
     lines.sort(key=lambda line: line[0])
-    before = [None, *(at for at, _, _ in lines)]
+    before = [None, *(line[0] for line in lines)]
     return [
-        {"at": moment(at), "what": what, "name": name, "after": None if last is None else max(0.0, at - last)}
-        for (at, what, name), last in zip(lines, before, strict=False)
-    ]
+        {
+            "at": moment(at), "what": what, "name": name, "after": None if last is None else max(0.0, at - last),
+            "value": None if decode is None or raw is None else decode(raw),
+        }
+        for (at, what, name, raw), last in zip(lines, before, strict=False)
+    ]  # fmt: skip
+
+
+def _is_own(step: StepRow) -> bool:
+    """Whether the library takes this step by itself; the names of such begin with a colon."""
+    return step.name.startswith(":")
 
 
 def _named(step: StepRow) -> tuple[str, str]:
-    """Return what a step is, and its name; the library's own begin with a colon: ``:sleep``, ``:wait approved``."""
-    if not step.name.startswith(":"):
+    """Return what a step is, and its name; the library's own are called ``:sleep``, ``:wait approved``."""
+    if not _is_own(step):
         return "step", f"{step.number + 1}. {step.name}"
     what, _, name = step.name[1:].partition(" ")
     return _OWN.get(what, what), name

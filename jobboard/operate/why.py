@@ -42,7 +42,7 @@ _DELAYING = frozenset({EventKind.POSTED, EventKind.REPLACED, EventKind.ABANDONED
 
 _CANCEL_ASKED = (
     "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: "
-    "jobboard trash {uuid}, or jobboard release {uuid} for another attempt"
+    "jobboard trash {uuid}; or, for another attempt: jobboard release {uuid}"
 )
 
 
@@ -115,7 +115,7 @@ def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
         if owner and owner.alive and not record.cancel_asked
         else ""
     )
-    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}, token {record.token}).{ask}")]
+    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}).{ask}")]
     reasons += [Reason("unsent", _unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
     if owner is None and not known.unknown:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.console.carried import as_json, details_of
+from jobboard.console.carried import as_json, brief_value, details_of
 from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.timeline import Row, rows_of
@@ -24,6 +25,7 @@ from jobboard.job import row_of
 from jobboard.operate.anew import ENDED, find_anew
 from jobboard.operate.attempts import attempts_of
 from jobboard.operate.bulk import ACTIONS, target_of
+from jobboard.operate.claimed_since import last_claim_in
 from jobboard.operate.flow import flow_of, timeline_of
 from jobboard.operate.json_values import parse_json
 from jobboard.operate.reason import Reason
@@ -97,7 +99,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         status,
         job=job,
         flow=flow,
-        timeline=timeline_of(flow),
+        timeline=timeline_of(flow, partial(brief_value, view) if view.may("details") else None),
         awaited=awaited_signal(row_of(job)),
         takes_signals=view.may("signal") and job.record.state in LIVE and view.board.capabilities.edges,
         message=message,
@@ -111,6 +113,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         carried=_carried(view, job) if view.may("details") else None,
         progress=progress_of(job),
         attempts=_attempts(job),
+        runs_since=last_claim_in(job.record.history) if job.record.state is JobState.CLAIMED else None,
         is_whole=_is_whole(job),
         every_state=[state.value.lower() for state in JobState],
         steps=_steps(job),
