@@ -244,7 +244,13 @@ def test_schedules_are_explained_paused_resumed_and_fired(
     page = console.post("/b/shop/schedules", {"action": "pause", "id": odd, "from": "schedule"})
     assert "paused (by ann since " in text_of(page)
     assert "It is paused, and does not fire." in text_of(page)
+    row = text_of(console.get("/b/shop/schedules?q=report"))
+    assert re.search(
+        r"paused paused \(by ann .* at 03:00 .* Resume .* Fire now … .* It posts one job named report", row
+    )
     console.post("/b/shop/schedules", {"action": "resume", "id": odd})
+    row = text_of(console.get("/b/shop/schedules?q=report"))
+    assert re.search(r" Pause … .* Fire now … .* It posts one job named report", row)
     assert board.schedules.get(odd).state == "active"
     console.post("/b/shop/schedules", {"action": "fire", "id": odd})
     (job,) = board.iterjobs()
