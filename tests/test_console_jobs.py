@@ -14,6 +14,7 @@ from jobboard import Entity, Every, Job, JobBoard, JobState, Posting, Schedule
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.console import RIGHTS
+from jobboard.operate.sampling import Sampler
 
 __all__ = ["board"]
 
@@ -242,6 +243,22 @@ class TestJob:
         board.consume(job, "c@host", "done")
         assert "It is complete, consumed by c@host" in text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}"))
 
+    def test_a_claimed_one_tells_its_token_and_since_when_it_runs_among_its_facts(self, board: JobBoard) -> None:
+        job = board.post("mail")
+        token = board.claim(job, "w")
+        before, facts = text_of(ask_as(board).get(f"/b/jobs/jobs/{job.uuid}")).split(" Facts ")
+        assert re.search(rf"Runs since 20\d\d-\S+ \S+ UTC , 0s ago Token {token} ", facts)
+        assert f"token {token}" not in before
+
+    def test_a_command_in_a_sentence_is_code_of_whole_words(self, board: JobBoard) -> None:
+        job = board.post("mail one", lane="a, b", delay=60)
+        board.pause("mail one")
+        page = ask_as(board).get(f"/b/jobs/jobs/{job.uuid}").text
+        commands = re.findall(r'<code class="command">(.*?)</code>', page)
+        words = [re.findall("<span><bdi>(.*?)</bdi></span>", command) for command in commands]
+        assert ["jobboard", "run-now", job.uuid] in words
+        assert ["jobboard", "resume", "&#39;mail one&#39;"] in words
+
     def test_what_it_carries_is_hidden_until_granted(self, board: JobBoard) -> None:
         job = board.post("mail", details={"to": "secret-to", "password": "secret-word"})
         token = board.claim(job, "w")
@@ -250,11 +267,11 @@ class TestJob:
         path = f"/b/jobs/jobs/{job.uuid}"
         page = ask_as(board, *(right for right in RIGHTS if right != "details")).get(path)
         assert "secret" not in page.text
-        assert "Progress: 3 of 10" in text_of(page)
+        assert "Progress: 3 of 10, 30 %" in text_of(page)
         page = ask_as(board, "details").get(path)
         for word in ("secret-to", "secret-word", "secret-step", "secret-text"):
             assert word in page.text
-        assert "Progress: 3 of 10 secret-text" in text_of(page)
+        assert "Progress: 3 of 10, 30 % secret-text" in text_of(page)
         redacted = ask_as(board, "details", format_details=lambda job: {**job.details, "password": "***"}).get(path)
         assert ("secret-to" in redacted.text, "secret-word" in redacted.text) == (True, False)
 
@@ -271,6 +288,24 @@ class TestJob:
         }.items():  # fmt: skip
             end = job.uuid[-8:]
             assert re.search(rf"{end} .*? {why} : why {end} waits", said), why
+
+    def test_what_the_sampler_saw_says_why_unclaimed_ones_wait(
+        self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sampler = Sampler(board, interval=3600.0)
+        monkeypatch.setattr("jobboard.console.pages.jobs.sampler_of", lambda _view: sampler)
+        held = {"paused": "paused", "gone": "no conductor", "full": "limit of its name", "free": "its turn"}
+        jobs = board.post_many([Posting(name) for name in held])
+        board.pause("paused")
+        board.limits.set(name="full", running=1)
+        board.claim(board.post("full"), "w")
+        board.register_entity(Entity("conductor", "c", {"names": ["free", "full"], "concurrency": 1}, ttl=600.0))
+        assert f": why {jobs[0].uuid[-8:]} waits" in text_of(ask_as(board).get("/b/jobs/jobs?state=unclaimed"))
+        sampler.look()
+        said = text_of(ask_as(board).get("/b/jobs/jobs?state=unclaimed"))
+        sampler.stop(20)
+        for job in jobs:
+            assert f" {held[job.name]} : why {job.uuid[-8:]} waits" in said
 
     def test_the_list_has_details_for_those_who_may_see_them(
         self, board: JobBoard, caplog: pytest.LogCaptureFixture

@@ -32,8 +32,9 @@ def test_the_longest_lanes_are_shown_with_their_limits(board: JobBoard) -> None:
     assert "tenant:1 tenant:* 2 of 2 1 claimed of tenant:1 1 0 2 blocked of tenant:1 " in text
     assert "stripe stripe strict order 1 0 1 0 1 blocked of stripe " in text
     assert "30 per 60 s" in text
+    assert "Those with jobs; the one with most blocked jobs first" in text
     assert text.index("tenant:1") < text.index("stripe")
-    assert "name mail 7 - free" in text
+    assert "name mail 1 of 7 - free" in text
     assert "lane tenant:* 2 - free by bob 0s ago" in text
     assert ": fair shares" in text
     assert "Pause" not in text
@@ -48,6 +49,7 @@ def test_of_more_than_twenty_lanes_one_is_searched_for(board: JobBoard) -> None:
     )
     page = ask_as(board).get("/b/jobs/lanes")
     assert page.text.count('<tr id="lane-') == 20
+    assert "The 20 with most blocked jobs" in text_of(page)
     found = text_of(ask_as(board).get("/b/jobs/lanes?q=tenant:29"))
     assert "tenant:29 tenant:* 1 of 1 0 1 0 0 " in found
     assert "tenant:01" not in found

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+#: Seconds for which the numbers of jobs are shown as they were.
+STATS_AGE = 5.0
 #: How many answers are kept.
 _MAX_ANSWERS = 50
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from jobboard.board import client_of, handles_of
 from jobboard.console.filters import Filters, filters_of
@@ -37,8 +37,10 @@ _MAX_AGE = 86_400.0
 
 
 def show(view: View) -> Response:
-    """Say how many jobs an action would change, and of what; change nothing."""
+    """Say how many jobs an action would change, and of what; change nothing. Of no job go back to the list."""
     right, action = _action_of(view)
+    if view.query("ticked") and not _ticked(view):
+        return RedirectResponse(view.url("jobs", ticked="none", **filters_of(view).query), 303)
     return _preview(view, right, filters_of(view), action)
 
 

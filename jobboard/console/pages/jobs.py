@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
@@ -15,8 +15,9 @@ from starlette.responses import RedirectResponse, Response
 
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
+from jobboard.console.holding import hold_of
 from jobboard.console.runs import Runs, running_progress
-from jobboard.console.shared import answers_of
+from jobboard.console.shared import STATS_AGE, answers_of, sampler_of
 from jobboard.console.sorting import Column, sorting_of
 from jobboard.console.view import Page, View
 from jobboard.errors import NotFound
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Jobs on a page.
 PAGE = 50
-#: Seconds for which the numbers of jobs are shown as they were.
-_STATS_AGE = 5.0
 #: The lists of one state; that of what is next comes first.
 _TABS = ("unclaimed", "claimed", "delayed", "blocked", "trashed", "complete")
 #: Of how many names a search looks whether a job of them has this key, and how many are offered in a field.
@@ -77,8 +76,23 @@ def show(view: View) -> Response:
         tabs=tabs, actions=actions, brief={job.uuid: text for job in page.jobs if (text := brief_details(view, job))},
         filled=_filled(filters, page.jobs), is_newest=is_newest, ended=_ended(view, filters, page), ran=ran,
         place=_place(filters, page, _before(view), total), before=_before(view), offers=_offers(view),
-        progress_of=running_progress, waits_for=lambda job: waits_for(row_of(job)),
+        progress_of=running_progress, why_of=_reasons(view), asks_for_ticks=view.query("ticked") == "none",
     )  # fmt: skip
+
+
+def _reasons(view: View) -> Callable[[Job], str]:
+    """Return what says why a job waits: what its record says, else what the sampler saw of its name; no request."""
+    seen = sampler_of(view).newest or {}
+    names = seen.get("names", {})
+
+    def reason(job: Job) -> str:
+        known = waits_for(row_of(job))
+        if known or job.record.state is not JobState.UNCLAIMED or job.name not in names:
+            return known or "why"
+        hold = hold_of(names[job.name])
+        return hold.value if hold else "its turn"
+
+    return reason
 
 
 def _is_newest(filters: Filters, order: str) -> bool:
@@ -118,7 +132,7 @@ def _before(view: View) -> int:
 def _offers(view: View) -> dict[str, list[str]]:
     """Return the names, lanes and schedules that can be picked, as they were a minute ago."""
     answers, board = answers_of(view), view.board
-    names = answers.get("stats", board.stats, _STATS_AGE).names
+    names = answers.get("stats", board.stats, STATS_AGE).names
     lanes = answers.get("offered lanes", lambda: [lane.lane for lane in board.limits.lanes()], _OFFERS_AGE)
     ids = answers.get(
         "offered schedules", lambda: [each.id for each in islice(board.schedules, _MAX_OFFERED)], _OFFERS_AGE
@@ -169,7 +183,7 @@ def _tabs(view: View, filters: Filters) -> tuple[list[tuple[str, str, int | None
 
     And the number of the present one; None if it is not known.
     """
-    board_stats = answers_of(view).get("stats", view.board.stats, _STATS_AGE)
+    board_stats = answers_of(view).get("stats", view.board.stats, STATS_AGE)
     name = filters.get("name")
     stats = board_stats.names.get(name) if name else board_stats
     numbers = {state: getattr(stats, state, 0) for state in COUNTED}
@@ -195,7 +209,7 @@ def _search(view: View, text: str) -> Response:
         return _to(view, f"jobs/{UUID(text)}", found=text)
     except ValueError:
         pass
-    names = answers_of(view).get("stats", view.board.stats, _STATS_AGE).names
+    names = answers_of(view).get("stats", view.board.stats, STATS_AGE).names
     if text in names:
         return _to(view, "jobs", state=view.request.query_params.getlist("state"), name=text, found=text)
     found = _found_by_key(view, text, sorted(names)[:_MAX_TRIED])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from jobboard.console.shared import answers_of, checked
+from jobboard.console.shared import STATS_AGE, answers_of, checked
 from jobboard.console.view import Page, View
 from jobboard.limit import LaneStats, check_lane, check_pattern
 
@@ -25,8 +25,11 @@ def show(view: View) -> Response:
     else:
         lanes = answers.get("lanes", limits.lanes)
     rules = answers.get("limits", lambda: list(limits))
+    has_names = any(rule.name is not None for rule in rules)
+    numbers = answers.get("stats", view.board.stats, STATS_AGE).names if has_names else {}
     return view.render(
         "lanes.html",
+        claimed={name: each.claimed for name, each in numbers.items()},
         lanes=lanes,
         paused={rule.lane for rule in rules if rule.paused},
         rules=rules[:_MAX_LIMITS],
