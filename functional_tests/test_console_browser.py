@@ -206,7 +206,7 @@ def test_no_card_is_narrower_than_what_is_in_it(web: Browser) -> None:
 
 
 def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:
-    focused = "const at = document.activeElement; return [at.innerText, at.form?.elements.id.value]"
+    focused = "const at = document.activeElement; return [at.innerText, at.closest('tr')?.id]"
     first = "return document.querySelector('tbody tr').innerText.includes('focus-a')"
     with fetch("hostile", uri) as board:
         for hours, id in (1000, "focus-a"), (2000, "focus-b"):
@@ -214,9 +214,9 @@ def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:
         web.open("/b/hostile/schedules?q=focus-")
         web.choose("#refresh select", "1")
         assert web.script(first)
-        web.script("document.querySelectorAll('tbody tr')[1].querySelector('button').focus()")
+        web.script("document.querySelectorAll('tbody tr')[1].querySelector('summary').focus()")
         before = web.script(focused)
-        assert before[1] == "focus-b"
+        assert before == ["Pause … focus-b", "schedule-focus-b"]
         board.schedules.pause("focus-a")
         eventually(lambda: not web.script(first), within=DEADLINE)
         assert web.script(focused) == before

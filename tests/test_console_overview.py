@@ -154,8 +154,30 @@ def test_each_command_that_mends_is_one(capsys: pytest.CaptureFixture[str]) -> N
     assert "Usage" in capsys.readouterr().out
 
 
-def test_a_board_without_jobs_is_well(console: Asking) -> None:
-    assert "All is well" in text_of(console.get("/b/shop/"))
+def test_a_board_without_jobs_is_well_and_a_console_says_who_would_run_them(
+    board: JobBoard, sampler: Sampler, console: Asking
+) -> None:
+    page = console.get("/b/shop/")
+    assert "All is well, and no conductor is alive" in text_of(page)
+    assert "Blocked 0 Trashed 0" in text_of(page)
+    assert "There were no jobs in this time, so there are no charts." in text_of(page)
+    assert ("message good" in page.text, "Each point" in page.text, "as a table" in page.text) == (False,) * 3
+    board.register_entity(Entity("conductor", "worker", {"names": ["mail"], "concurrency": 1}, ttl=600.0))
+    sampler.look()
+    page = asking({"shop": board}).get("/b/shop/")
+    assert ("message good" in page.text, "no conductor is alive" in page.text) == (True, False)
+
+
+def test_names_have_all_states_on_the_overview(board: JobBoard, sampler: Sampler, console: Asking) -> None:
+    board.limits.set(name="mail", running=2)
+    parent, _ = board.post_many([Posting("mail"), Posting("mail")])
+    board.claim(parent, "w")
+    board.post_many([Posting("resize", after=[parent]), Posting("resize", after=[parent]), Posting("remind", delay=60)])
+    said = text_of(console.get("/b/shop/"))
+    assert "Name Unclaimed Next waits Delayed Blocked Claimed Trashed Conductors " in said
+    assert re.search(r"mail 1 \S+ 0 0 1 of 2 0 0 ", said)
+    assert "remind 0 - 1 0 0 0 0 " in said
+    assert "resize 0 - 0 2 0 0 0 " in said
 
 
 def test_a_dead_store_is_a_verdict_and_no_error(

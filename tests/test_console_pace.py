@@ -59,11 +59,18 @@ def test_a_new_console_says_that_nothing_was_heard_and_draws_nothing() -> None:
 def test_rates_are_of_what_was_heard(name: str) -> None:
     minutes = [busy(30, 10, 0, wait=2.0), None, busy(20, 20, 10, wait=40.0), busy(10, 30, 2, wait=2.0)]
     seen = told(Known(*minutes, name="mail"), 10, name)
-    assert seen["Throughput"] == ("20 a minute", "60 finished")
+    assert seen["Throughput"] == ("20 a minute", "in the last 5m; 60 in 1 hour")
     assert seen["Failure rate"] == ("17 %", "12 of 72 attempts")
     assert seen["Wait"][0] == "2s"
     assert seen["Backlog"] == ("done in 30s", "10 wait, 6.7 fewer a minute")
     assert told(Known(*minutes, name="mail"), 10, "other")["Failure rate"][1] == "no attempt has ended"
+
+
+def test_throughput_is_that_of_now_and_says_so() -> None:
+    quiet = [busy(0, 40), *[busy()] * 8]
+    assert told(Known(*quiet, busy(0, 1)))["Throughput"] == ("0.2 a minute", "in the last 5m; 41 in 1 hour")
+    assert told(Known(*quiet))["Throughput"] == ("0 a minute", "in the last 5m; 40 in 1 hour")
+    assert told(Known(busy(0, 40), *[None] * 9))["Throughput"] == (None, "not heard lately; 40 in 1 hour")
 
 
 @pytest.mark.parametrize(
@@ -79,20 +86,38 @@ def test_a_backlog_says_when_it_is_done(minutes: list[Figures], said: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("paused", "unserved", "said"),
+    ("backlog", "said"),
     [
-        (9, 0, ("paused", "9 wait until a resume")),
-        (0, 9, ("no conductor", "9 wait, and nobody claims them")),
-        (4, 5, ("not claimed", "9 wait, 4 paused and 5 without a conductor")),
-        (6, 0, ("done in 1m", "9 wait, 6 paused, as many as before")),
-        (0, 6, ("done in 1m", "9 wait, 6 without a conductor, as many as before")),
-        (3, 3, ("done in 1m", "9 wait, 3 paused and 3 without a conductor, as many as before")),
-        (0, 0, ("done in 3m", "9 wait, as many as before")),
+        (Backlog(9, 9), ("paused", "9 wait until a resume")),
+        (Backlog(9, 0, 9), ("no conductor", "9 wait, and nobody claims them")),
+        (Backlog(9, 0, 0, 9), ("limit full", "9 wait for a slot of their name's limit, and none ends")),
+        (Backlog(9, 4, 5), ("not claimed", "9 wait, 4 paused, 5 without a conductor")),
+        (Backlog(2, 0, 1, 1, 5), ("not claimed", "2 wait, 1 without a conductor, 1 behind a limit; 5 blocked")),
+        (Backlog(9, 6), ("3 of 9 done in 1m", "9 wait, 6 paused, as many as before")),
+        (Backlog(9, 0, 6), ("3 of 9 done in 1m", "9 wait, 6 without a conductor, as many as before")),
+        (
+            Backlog(9, 2, 3, 1),
+            ("3 of 9 done in 1m", "9 wait, 2 paused, 3 without a conductor, 1 behind a limit, as many as before"),
+        ),
+        (Backlog(9, blocked=5), ("9 of 14 done in 3m", "9 wait, as many as before; 5 blocked")),
+        (Backlog(9), ("done in 3m", "9 wait, as many as before")),
+        (Backlog(0, blocked=5), ("blocked", "nothing else waits; 5 blocked")),
+        (Backlog(0), ("done", "nothing waits")),
     ],
 )
-def test_what_nobody_claims_is_never_done(paused: int, unserved: int, said: tuple[str, str]) -> None:
-    tiles = pace_of(Known(busy(9, 3), busy(9, 3)), SPANS["1h"], "", Backlog(9, paused, unserved))
+def test_what_nobody_claims_is_never_done(backlog: Backlog, said: tuple[str, str]) -> None:
+    tiles = pace_of(Known(busy(9, 3), busy(9, 3)), SPANS["1h"], "", backlog)
     assert (tiles[-1].value, tiles[-1].note) == said
+
+
+def test_the_slowest_name_says_when_a_backlog_is_done() -> None:
+    minutes = Known(busy(9, 30), busy(9, 30), name="fast")
+    minutes._known[0].names["slow"] = busy(4, 1)
+
+    def done(**waits: int) -> str | None:
+        return pace_of(minutes, SPANS["1h"], "", Backlog(9, claimable_of=waits))[-1].value
+
+    assert (done(fast=9), done(fast=5, slow=4), done(fast=5, new=4)) == ("done in 18s", "done in 8m", "done in 18s")
 
 
 @pytest.mark.parametrize("span", SPANS)
@@ -110,19 +135,23 @@ def test_lines_have_gaps_dots_and_bands() -> None:
     assert sparkline([[None, 0]], [True, True]) is None
 
 
-def test_the_overview_marks_when_something_was_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("paused", "is_shaded"), [("mail", (False, True, False)), (None, (True, True, True))])
+def test_the_overview_marks_when_what_it_is_about_was_paused(
+    paused: str | None, is_shaded: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with fetch(fresh_name(), "memory://") as board:
         sampler = Sampler(board, interval=3600.0)
         monkeypatch.setattr("jobboard.console.pages.overview.sampler_of", lambda _view: sampler)
-        board.post_many([Posting("mail")] * 3)
-        board.pause("mail")
+        board.post_many([Posting("mail"), Posting("mail"), Posting("sms")])
+        board.pause(paused)
         sampler.look()
-        page, of_other = (asking({"shop": board}).get(f"/b/shop/?name={name}") for name in ("", "other"))
+        pages = [asking({"shop": board}).get(f"/b/shop/?name={name}") for name in ("", "mail", "sms")]
         sampler.stop(20)
-    assert "Backlog paused 3 wait until a resume" in text_of(page)
-    assert "Shaded: the board, or a name, was paused." in text_of(page)
-    assert page.text.count('<rect class="pause"') == 1
-    assert ("Shaded" in of_other.text, "style=" in page.text) == (False, False)
+    assert tuple("Shaded: it was paused." in text_of(page) for page in pages) == (False, *is_shaded[1:])
+    assert ("Shaded: the board was paused." in text_of(pages[0])) is is_shaded[0]
+    assert tuple(page.text.count('<rect class="pause"') for page in pages) == tuple(map(int, is_shaded))
+    assert "Backlog paused 2 wait until a resume" in text_of(pages[1])
+    assert "style=" not in pages[0].text
 
 
 def test_the_overview_knows_which_jobs_nobody_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,16 +160,22 @@ def test_the_overview_knows_which_jobs_nobody_claims(monkeypatch: pytest.MonkeyP
         sampler_of_all = Sampler(board, interval=3600.0)
         monkeypatch.setattr(sampler_of_all, "minutes", sampler.minutes)
         monkeypatch.setattr("jobboard.console.pages.overview.sampler_of", lambda _view: sampler_of_all)
-        names = ("paused", "gone", "served", "own")
+        names = ("paused", "gone", "served", "own", "full")
         board.post_many([Posting(name) for name in names])
         board.pause("paused")
+        board.limits.set(name="full", running=1)
+        board.claim(board.post("full"), "w")
+        board.post("late", after=[board.post("own")])
         board.register_entity(Entity("conductor", "worker", {"names": ["served"], "concurrency": 1}, ttl=600.0))
         sampler_of_all.look()
-        told = {name: text_of(asking({"shop": board}).get(f"/b/shop/?name={name}")) for name in ("", *names)}
+        told = {name: text_of(asking({"shop": board}).get(f"/b/shop/?name={name}")) for name in ("", "late", *names)}
         sampler_of_all.stop(20)
-    assert "Backlog done in 40s 4 wait, 1 paused and 1 without a conductor" in told[""]
+    said = "Backlog 3 of 7 done in 1m 6 wait, 1 paused, 1 without a conductor, 1 behind a limit; 1 blocked"
+    assert said in told[""]
+    assert "Backlog limit full 1 wait for a slot of their name's limit, and none ends" in told["full"]
+    assert "Backlog blocked nothing else waits; 1 blocked" in told["late"]
     assert "Backlog paused 1 wait until a resume" in told["paused"]
     assert "Backlog no conductor 1 wait, and nobody claims them" in told["gone"]
     # Nothing of it has ended, but a conductor claims it; and what a program without a conductor claims.
     assert "Backlog - 1 wait; nothing finishes" in told["served"]
-    assert "Backlog done in 20s 1 wait" in told["own"]
+    assert "Backlog done in 40s 2 wait" in told["own"]

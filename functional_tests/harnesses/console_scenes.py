@@ -216,6 +216,8 @@ def _sum_gauges(bucket: Bucket) -> None:
     """Of gauges a merge takes the largest; of all names together there are as many as of each."""
     for gauge in ("waiting", "running", "delayed", "trashed", "blocked"):
         setattr(bucket.total, gauge, sum(getattr(figures, gauge) for figures in bucket.names.values()))
+    # A pause of a name is none of the board.
+    bucket.total.paused = 0
 
 
 def _save_history(board: JobBoard, minutes: list[Bucket]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jobboard.console.charting import Span, buckets_of, figures_of
 from jobboard.console.sparklines import Sparkline, Values, sparkline
@@ -18,8 +18,8 @@ from jobboard.text import short_duration
 _POINTS = 60
 #: A rate is told of a time of which so many seconds were heard.
 _LEAST_HEARD = 20.0
-#: From how many seconds the present rates are.
-_PRESENT = 600.0
+#: From how many seconds the present rates are: the throughput, and that at which a backlog is done.
+_LATELY, PRESENT = 300.0, 600.0
 #: From how many jobs a minute on a backlog grows.
 _LEAST_GROWTH = 0.1
 #: It is said to grow from this share of what is finished on; less is chance.
@@ -63,21 +63,27 @@ class Backlog:
 
     :ivar paused: how many of them nobody claims, as their name or the board is paused.
     :ivar unserved: how many others nobody claims, as no conductor that is alive has their name.
+    :ivar limited: how many others wait for their name's limit, of whose jobs none has ended lately.
+    :ivar blocked: how many jobs beside these are blocked.
+    :ivar claimable_of: how many can be claimed, by name.
     """
 
     waiting: int
     paused: int = 0
     unserved: int = 0
+    limited: int = 0
+    blocked: int = 0
+    claimable_of: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def claimable(self) -> int:
-        return max(0, self.waiting - self.paused - self.unserved)
+        return max(0, self.waiting - self.paused - self.unserved - self.limited)
 
     @property
-    def held(self) -> str:
-        """Say which of them nobody claims; "" if there are none."""
-        numbers = {"paused": self.paused, "without a conductor": self.unserved}
-        return " and ".join(f"{number:,} {why}" for why, number in numbers.items() if number)
+    def held(self) -> list[str]:
+        """Say which of them nobody claims."""
+        numbers = {"paused": self.paused, "without a conductor": self.unserved, "behind a limit": self.limited}
+        return [f"{number:,} {why}" for why, number in numbers.items() if number]
 
 
 def pace_of(sampler: Sampler, span: Span, name: str, backlog: Backlog) -> list[Tile]:
@@ -90,13 +96,17 @@ def pace_of(sampler: Sampler, span: Span, name: str, backlog: Backlog) -> list[T
     buckets = buckets_of(sampler, span, now)
     parts = _parts(buckets, span, name, now)
     whole = _part(buckets, name)
-    recent = [bucket for bucket in sampler.minutes(now - _PRESENT) if bucket.at + 60 > now - _PRESENT]
+    recent, lately = (_minutes(sampler, now - seconds) for seconds in (PRESENT, _LATELY))
     return [
-        _throughput(whole, parts, span),
+        _throughput(whole, _part(lately, name), parts, span),
         _failures(whole, parts, span),
         _waits(whole, parts, span),
-        _backlog(backlog, _part(recent, name), _growth(recent, name), parts, span),
+        _backlog(backlog, recent, name, parts, span),
     ]
+
+
+def _minutes(sampler: Sampler, since: float) -> list[Bucket]:
+    return [bucket for bucket in sampler.minutes(since) if bucket.at + 60 > since]
 
 
 def _part(buckets: Sequence[Bucket], name: str) -> _Part:
@@ -125,10 +135,11 @@ def _course(parts: Sequence[_Part | None], *values: Callable[[_Part], float | No
     return sparkline(lines, [part is not None and part.figures.paused > 0 for part in parts]), most
 
 
-def _throughput(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
-    rate = whole.rate("finished")
+def _throughput(whole: _Part, lately: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
+    rate = lately.rate("finished")
     course, most = _course(parts, lambda part: part.rate("finished"))
-    note = "not heard yet" if rate is None else f"{whole.figures.finished:,} finished"
+    now = "not heard lately" if rate is None else f"in the last {short_duration(_LATELY)}"
+    note = "not heard yet" if whole.heard < _LEAST_HEARD else f"{now}; {whole.figures.finished:,} in {span.title}"
     value = None if rate is None else f"{_number(rate)} a minute"
     return Tile("Throughput", value, note, course, f"{span.title}, at most {_number(most)} a minute")
 
@@ -155,33 +166,46 @@ def _waits(whole: _Part, parts: Sequence[_Part | None], span: Span) -> Tile:
     return Tile("Wait", value, note, course, f"{span.title}, p50 and p95, at most {short_duration(most)}")
 
 
-def _backlog(backlog: Backlog, recent: _Part, growth: float | None, parts: Sequence[_Part | None], span: Span) -> Tile:
-    """Say when those that wait now are done, at the rate of the last ten minutes, if they ever are."""
+def _backlog(backlog: Backlog, recent: Sequence[Bucket], name: str, parts: Sequence[_Part | None], span: Span) -> Tile:
+    """Say when those that can be claimed now are done, at the rate of these minutes, if they ever are."""
     course, most = _course(parts, lambda part: part.figures.waiting)
-    label = f"{span.title}, at most {most:,.0f} unclaimed"
-    rate, waiting = recent.rate("finished"), f"{backlog.waiting:,} wait"
-    note = f"{waiting}{', ' * bool(backlog.held)}{backlog.held}{_told(growth)}"
+    rate, growth = _part(recent, name).rate("finished"), _growth(recent, name)
+    note = ", ".join([f"{backlog.waiting:,} wait", *backlog.held]) + _told(growth)
     if not backlog.waiting:
-        value, note = "done", "nothing waits"
+        value, note = ("blocked", "nothing else waits") if backlog.blocked else ("done", "nothing waits")
     elif not backlog.claimable:
         value, note = _held(backlog)
     elif growth is not None and growth >= max(_LEAST_GROWTH, (rate or 0.0) * _GROWS):
         value = "growing"
     elif rate:
-        seconds = backlog.claimable / rate * 60
-        value = "done in under 1s" if seconds < 1 else f"done in {short_duration(seconds)}"
+        number, total, seconds = backlog.claimable, backlog.waiting + backlog.blocked, _left(backlog, rate, recent)
+        which = "" if number == total else f"{number:,} of {total:,} "
+        value = f"{which}done in {'under 1s' if seconds < 1 else short_duration(seconds)}"
     else:
         value, note = None, f"{note}; nothing finishes" if rate == 0 else note
-    return Tile("Backlog", value, note, course, label)
+    blocked = f"; {backlog.blocked:,} blocked" if backlog.blocked else ""
+    return Tile("Backlog", value, f"{note}{blocked}", course, f"{span.title}, at most {most:,.0f} unclaimed")
+
+
+def _left(backlog: Backlog, rate: float, minutes: Sequence[Bucket]) -> float:
+    """Return the seconds until all names are done, each at its own rate too, as far as it has one."""
+    whole = merged(0, minutes)
+    rates = {name: _Part(figures, whole.heard).rate("finished") for name, figures in whole.names.items()}
+    own = [number / known for name, number in backlog.claimable_of.items() if (known := rates.get(name))]
+    return max(backlog.claimable / rate, *own, 0.0) * 60
 
 
 def _held(backlog: Backlog) -> tuple[str, str]:
     """Return the value and the note of jobs that nobody claims."""
-    if not backlog.unserved:
-        return "paused", f"{backlog.waiting:,} wait until a resume"
-    if not backlog.paused:
-        return "no conductor", f"{backlog.waiting:,} wait, and nobody claims them"
-    return "not claimed", f"{backlog.waiting:,} wait, {backlog.held}"
+    wait = f"{backlog.waiting:,} wait"
+    match backlog:
+        case Backlog(unserved=0, limited=0):
+            return "paused", f"{wait} until a resume"
+        case Backlog(paused=0, limited=0):
+            return "no conductor", f"{wait}, and nobody claims them"
+        case Backlog(paused=0, unserved=0):
+            return "limit full", f"{wait} for a slot of their name's limit, and none ends"
+    return "not claimed", ", ".join([wait, *backlog.held])
 
 
 def _growth(minutes: Sequence[Bucket], name: str) -> float | None:

@@ -18,8 +18,9 @@ from jobboard.text import duration, short_duration, utc
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
 _UUIDS = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-#: What stands before a uuid that is part of a command.
-_COMMAND = re.compile(r"jobboard [a-z-]+ $")
+#: A command in a sentence, with what follows it up to a comma, a bracket or the end: options, names, quoted texts.
+_COMMAND = re.compile(r"""(\bjobboard [a-z][a-z-]*(?: (?:[\w@%+=:./*-]*[\w@%+=/*-]|'[^']*'|"[^"]*")+)*)""")
+_WORDS = re.compile(r"""(?:[^ '"]|'[^']*'|"[^"]*")+""")
 #: Conductors are called LABEL@HOST:PID:NUMBER.
 _CONDUCTOR = re.compile(r"(.+):(\d{1,10}):[0-9a-f]{4,16}")
 
@@ -37,6 +38,7 @@ def environment() -> Environment:
     made.filters |= {
         "shown": shown,
         "linked": linked,
+        "command": command,
         "owner": owner_of,
         "block": block,
         "moment": moment_of,
@@ -59,16 +61,23 @@ def shown(value: Any) -> Markup:
 
 
 def linked(text: str, link: str) -> Markup:
-    """Show a sentence with a link to each job whose uuid is in it; in a command, which is copied, the uuid stays.
+    """Show a sentence with its commands, which can be copied, and elsewhere with a link to each job that it names.
 
     :param link: where jobs are; a slash and the uuid follow.
     """
-    found = _UUIDS.split(text)
-    parts, is_command = list[Markup](), False
-    for index, part in enumerate(found):
-        parts.append(shown(part) if index % 2 == 0 or is_command else _job_link(part, link))
-        is_command = _COMMAND.search(part) is not None
-    return Markup().join(parts)
+    parts = _COMMAND.split(text)
+    return Markup().join(command(part) if index % 2 else _with_links(part, link) for index, part in enumerate(parts))
+
+
+def command(text: str) -> Markup:
+    """Show a command; a line of it ends between two words, and never at the hyphens of an option."""
+    words = Markup(" ").join(Markup("<span>{}</span>").format(shown(word)) for word in _WORDS.findall(text))
+    return Markup('<code class="command">{}</code>').format(words)
+
+
+def _with_links(text: str, link: str) -> Markup:
+    parts = enumerate(_UUIDS.split(text))
+    return Markup().join(_job_link(part, link) if index % 2 else shown(part) for index, part in parts)
 
 
 def _job_link(uuid: str, link: str) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from jobboard.console.charting import SPANS, chart, span_named, starts_of, table
 from jobboard.console.folding import folded
+from jobboard.console.holding import Hold, hold_of
 from jobboard.console.mending import mend_of
-from jobboard.console.pace import Backlog, Tile, pace_of
+from jobboard.console.pace import PRESENT, Backlog, Tile, pace_of
 from jobboard.console.shared import answers_of, counted, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Figures, Sampler
-from jobboard.operate.sampling.buckets import merged
+from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
 
 #: Seconds that a page waits for the first look; later ones wait for none.
 _FIRST_LOOK = 10.0
@@ -54,6 +56,7 @@ def show(view: View) -> Response:
         rows=rows,
         tiles=_tiles(view, sampler, status, span, name),
         was_paused=any(row["paused"] for row in rows),
+        is_drawn=any(row[field] for row in rows for field in (*GAUGES, *COUNTS) if field != "paused"),
         has_starts=bool(starts_of(sampler, time.time() - SPANS[span].seconds)),
         since=since,
         now=time.time(),
@@ -83,23 +86,28 @@ def _tiles(view: View, sampler: Sampler, status: Mapping[str, Any], span: str, n
     numbers = status["names"].get(name, {}) if name else status["totals"]
     names = status["names"] if not name else {name: numbers} if numbers else {}
     is_paused = any(finding["kind"] == "board_paused" for finding in status["findings"])
-    backlog = _backlog(sampler, numbers.get("unclaimed", 0), names, is_paused)
+    backlog = _backlog(sampler, numbers, names, is_paused)
     return answers_of(view).get(("pace", span, name), lambda: pace_of(sampler, SPANS[span], name, backlog))
 
 
-def _backlog(sampler: Sampler, waiting: int, names: Mapping[str, Any], is_paused: bool) -> Backlog:
+def _backlog(sampler: Sampler, numbers: Mapping[str, Any], names: Mapping[str, Any], is_paused: bool) -> Backlog:
     """Return which of the waiting jobs of these names nobody claims."""
+    waiting, blocked = numbers.get("unclaimed", 0), numbers.get("blocked", 0)
     if is_paused:
-        return Backlog(waiting, waiting)
+        return Backlog(waiting, waiting, blocked=blocked)
+    now = time.time()
     # Who claims without a conductor has no entry, but ends jobs.
-    ended = merged(0, sampler.minutes(time.time() - _LATELY)).names
-    paused = [each for each in names.values() if each.get("paused")]
-    unserved = [
-        each
-        for name, each in names.items()
-        if not (each.get("paused") or each["conductors"] or each["claimed"] or ended.get(name, Figures()).finished)
-    ]
-    return Backlog(waiting, *(sum(each["unclaimed"] for each in held) for held in (paused, unserved)))
+    lately, recently = (merged(0, sampler.minutes(now - seconds)).names for seconds in (_LATELY, PRESENT))
+    waits, held = dict[str, int](), Counter[Hold | None]()
+    for name, each in names.items():
+        is_served, ends = (bool(known.get(name, Figures()).finished) for known in (lately, recently))
+        hold = hold_of(each, is_served)
+        # A limit is no hindrance to a name whose jobs take turns.
+        hold = None if hold is Hold.LIMIT and ends else hold
+        held[hold] += each["unclaimed"]
+        if hold is None:
+            waits[name] = each["unclaimed"]
+    return Backlog(waiting, held[Hold.PAUSED], held[Hold.UNSERVED], held[Hold.LIMIT], blocked, waits)
 
 
 PAGES = (Page("", show, title="Overview", order=10), Page("history.json", history))

@@ -70,7 +70,8 @@ class Figures:
 
     :ivar waiting: how many could be claimed; as ``delayed``, ``running``, ``trashed``, ``blocked`` the most that a
         sample saw.
-    :ivar paused: how many pauses there were, of names and of the whole board; of one name, whether it was paused.
+    :ivar paused: 1 if the whole board was paused; of one name, if that or the board was. In a history of before, of all
+        jobs, how many pauses there were.
     :ivar oldest: for how many seconds one of them had waited, at most.
     :ivar posted: how many were posted; ``finished``: were consumed; ``failed``: attempts that ended otherwise.
     :ivar wait: from when they could be claimed to when they were.

@@ -38,8 +38,7 @@ def bounded(status: dict[str, Any]) -> dict[str, Any]:
 def gauges_of(status: dict[str, Any]) -> tuple[Figures, dict[str, Figures]]:
     """Return the figures of all, and those of the largest names."""
     paused = status["paused"]
-    pauses = len(paused["names"]) + paused["board"]
-    whole = _figures(_totals(status["names"]), status["oldest_unclaimed"], pauses)
+    whole = _figures(_totals(status["names"]), status["oldest_unclaimed"], paused["board"])
     names = {
         name: _figures(numbers, numbers["next_waits"], paused["board"] or name in paused["names"])
         for name, numbers in _largest(status["names"], MAX_NAMES)
