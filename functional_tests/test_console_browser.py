@@ -206,7 +206,7 @@ def test_no_card_is_narrower_than_what_is_in_it(web: Browser) -> None:
 
 
 def test_a_refresh_leaves_the_focus_on_its_row(web: Browser, uri: str) -> None:
-    focused = "const at = document.activeElement; return [at.innerText, at.closest('tr')?.id]"
+    focused = "const at = document.activeElement; return [at.textContent, at.closest('tr')?.id]"
     first = "return document.querySelector('tbody tr').innerText.includes('focus-a')"
     with fetch("hostile", uri) as board:
         for hours, id in (1000, "focus-a"), (2000, "focus-b"):

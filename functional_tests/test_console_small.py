@@ -21,7 +21,7 @@ const targets = document.querySelectorAll("tr a, dd a, .findings a, .card > a, b
 const height = (one) => one.getBoundingClientRect().height;
 return [...targets].filter((one) => height(one) > 1 && height(one) < 24).map((one) => one.outerHTML.slice(0, 200));
 """
-_HEADS = "return [...document.querySelectorAll('thead')].map((one) => one.clientHeight)"
+_HEADS = "return [...document.querySelectorAll('.sorts thead')].map((one) => one.clientHeight)"
 _BROKEN = """
 const isBroken = (word) => word.textContent.length < 20 && word.getBoundingClientRect().height > 26;
 return [...document.querySelectorAll(".command > span")].filter(isBroken).map((word) => word.textContent);
