@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from jobboard import (
 )
 from jobboard.cli.app import run
 from jobboard.events import EventKind
-from jobboard.operate.overview import overview
 from jobboard.operate.why import why
 from jobboard.testing import clock_of, eventually, memory_board, run_due
 
@@ -69,28 +67,6 @@ def test_jobs_that_come_before(board: JobBoard) -> None:
     assert text(jobs[3]).startswith("2 jobs come")
     urgent = board.post("b", priority="high")
     assert (kinds(urgent), kinds(jobs[0])) == (["next"], ["behind"])
-
-
-def test_a_conductor_that_stops_takes_no_further_job(board: JobBoard) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-    handlers = Handlers()
-
-    @handlers.handler("a")
-    def hold(job: RunningJob) -> None:
-        begun.set()
-        may_end.wait(30)
-
-    with Conductor("worker", board, handlers, concurrency=4) as conductor:
-        board.post("a")
-        assert begun.wait(30)
-        stop = threading.Thread(target=conductor.stop)
-        stop.start()
-        assert eventually(lambda: [one.metadata["stopping"] for one in board.entities()] == [True], 30)
-        assert kinds(board.post("a")) == ["no_conductor"]
-        assert overview(board).names[0].conductors == 0
-        may_end.set()
-        stop.join()
-    assert board.entities() == []
 
 
 def test_a_conductor_of_every_name(board: JobBoard) -> None:
