@@ -8,6 +8,7 @@ from typing import Any, NoReturn, get_args
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import annotations_of, is_async, signature_of, title_of
 from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, outcome_of_error, outcome_of_result
+from jobboard.conductor.run_context import begin_batch
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.typed_details import InvalidDetails, check_record, fit_details, is_record
 
@@ -90,6 +91,7 @@ class BatchCall:
         self.is_async = is_async(function)
 
     def __call__(self, jobs: Sequence[BatchJob]) -> Any:
+        begin_batch(jobs[0].name)
         fitting, details = self._fit(jobs)
         if self.is_async:
             return self._await(jobs, fitting, details)

@@ -10,7 +10,7 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -30,7 +30,9 @@ from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
 
 
-def work(pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
+def work(
+    pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]], begin_log: Callable[[], None] | None
+) -> None:
     """Serve the conductor at the other end of the pipe until it sends "leave", or dies."""
     # A process group of its own: a kill of the group includes what handlers have started, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
@@ -42,6 +44,8 @@ def work(pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> No
     # It prints stacks even while a handler holds the interpreter; it fails where standard error is closed.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
+    if begin_log is not None:
+        begin_log()
     try:
         Worker(pipe, tasks).serve()
     except BaseException:

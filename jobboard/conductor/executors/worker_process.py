@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from jobboard.conductor import log
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import work
 from jobboard.conductor.outcome import Batched, Failed, Outcome
@@ -35,7 +36,9 @@ class WorkerProcess:
     def __init__(self, tasks: Sequence[Task[Any, ..., Any]]) -> None:
         self._pipe: Connection[Any, Any]
         self._pipe, far = _context.Pipe()
-        self._process = _context.Process(target=work, args=(far, tasks), name=_NAME, daemon=True)
+        self._process = _context.Process(
+            target=work, args=(far, tasks, log.begin_log_of_worker), name=_NAME, daemon=True
+        )
         try:
             self._process.start()
         except BaseException as error:
