@@ -18,7 +18,7 @@ from jobboard.client import BackendClient
 from jobboard.conductor.following import on_complete_of
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
-from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
+from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter, current_error_rules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.errors import AlreadyPosted, ClaimLost, InvalidPosting, NotFound, UnreadableRecord
 from jobboard.job import Job, Posting, row_of
@@ -82,7 +82,10 @@ class Execution:
         self.held_until = held_until
         self.claimed_at = time.monotonic()
         self.snapshot = JobSnapshot(job)
-        if row_of(job).checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
+        row = row_of(job)
+        #: How old the job was when it was claimed, by the store's clock.
+        self._age = row.last_modified - row.created_on
+        if row.checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
             # A handler that saw no checkpoint would do again what was done.
             raise UnreadableRecord(f"its checkpoint can't be decoded: {checkpoint.fault}")
         self._listener = listener
@@ -102,6 +105,11 @@ class Execution:
     def seconds(self) -> float:
         """How long the handler ran until the outcome was known; 0 if it never began."""
         return 0.0 if self.began_at is None or self.decided_at is None else self.decided_at - self.began_at
+
+    @property
+    def age(self) -> float:
+        """How old the job was when the outcome was known."""
+        return self._age + (self.decided_at or time.monotonic()) - self.claimed_at
 
     @property
     def leader(self) -> Execution:
@@ -135,6 +143,7 @@ class Execution:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
         current_converter.set(self.snapshot.converter)
+        current_error_rules.set((self.handler.error_rules, self.snapshot))
         if self.batch is not None:
             return self.batch.call()
         self.begin()
