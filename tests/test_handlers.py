@@ -130,6 +130,7 @@ class TestHandlers:
             ({"broken_on": "KeyError"}, TypeError), ({"broken_on": (SystemExit,)}, TypeError),
             ({"give_up_after": 0}, ValueError), ({"give_up_after": -1}, ValueError),
             ({"give_up_after": math.nan}, ValueError), ({"give_up_after": "1"}, TypeError),
+            ({"silent_for": 0}, ValueError), ({"silent_for": -1}, ValueError), ({"silent_for": "1"}, TypeError),
         ],
     )  # fmt: skip
     def test_a_bad_option_is_refused_and_nothing_registered(

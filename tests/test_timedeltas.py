@@ -351,6 +351,7 @@ TABLE: dict[str, Call] = {
     "Scheduler.stop(timeout)": lambda board, span: Scheduler(board).stop(span),
     **in_handlers("timeout"),
     **in_handlers("give_up_after"),
+    **in_handlers("silent_for"),
     "Backoff(first)": lambda board, span: Backoff(first=span),
     "Backoff(most)": lambda board, span: Backoff(most=span),
     "RunAgain(after)": lambda board, span: RunAgain(after=span).after,

@@ -22,6 +22,7 @@ class HandlerOptions:
     timeout: float | None = None
     broken_on: tuple[type[Exception], ...] = ()
     give_up_after: float | None = None
+    silent_for: float | None = None
     #: What follows from the errors of the handler.
     error_rules: ErrorRules = field(init=False)
 
@@ -56,4 +57,5 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "timeout": partial(_check_limit, "timeout"),
     "broken_on": check_broken_on,
     "give_up_after": partial(_check_limit, "give_up_after"),
+    "silent_for": partial(_check_limit, "silent_for"),
 }

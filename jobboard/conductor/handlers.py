@@ -67,6 +67,11 @@ class Handler:
         return self.options.give_up_after
 
     @property
+    def silent_for(self) -> float | None:
+        """Seconds without a sign of life after which a run counts as failed."""
+        return self.options.silent_for
+
+    @property
     def on_trashed(self) -> FollowUp | None:
         """What follows when a job of it goes to the trash, unless its posting says it."""
         return self.task.on_trashed
@@ -97,6 +102,7 @@ class Handlers:
     :param timeout: seconds after which a run counts as failed; None for no limit.
     :param broken_on: classes of errors that trash the job at once.
     :param give_up_after: seconds after its post, after which a job that fails is trashed; None for no limit.
+    :param silent_for: seconds without a sign of life after which a run counts as failed; None for no limit.
     :raises ValueError: an option is out of its range.
     :raises TypeError: an argument is of another type.
     """
@@ -109,6 +115,7 @@ class Handlers:
         timeout: Seconds | None = None,
         broken_on: ErrorClasses = (),
         give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._defaults = HandlerOptions().changed(
@@ -118,6 +125,7 @@ class Handlers:
                 "timeout": timeout,
                 "broken_on": broken_on,
                 "give_up_after": give_up_after,
+                "silent_for": silent_for,
             }
         )
 
@@ -134,6 +142,7 @@ class Handlers:
         timeout: Seconds | None = None,
         broken_on: ErrorClasses | None = None,
         give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
@@ -161,6 +170,7 @@ class Handlers:
         timeout: Seconds | None = None,
         broken_on: ErrorClasses | None = None,
         give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
@@ -183,6 +193,8 @@ class Handlers:
             once, as :class:`~jobboard.Broken` does.
         :param give_up_after: a job that fails later than so many seconds after its post is trashed, also if it has
             attempts left; ``math.inf`` for no limit. By the store's clock; a delay of the post counts, too.
+        :param silent_for: seconds without a sign of life after which a run counts as failed: the handler has neither
+            reported progress, nor ended a step, nor saved a checkpoint or a logbook; ``math.inf`` for no limit.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
         :param on_trashed: a :class:`~jobboard.Posting`, or a function that makes one of a job's details (a dict): it is
             posted in the atomic step that moves a job to the trash, unless the job's posting has its own. What the
@@ -204,6 +216,7 @@ class Handlers:
                 timeout=timeout,
                 broken_on=broken_on,
                 give_up_after=give_up_after,
+                silent_for=silent_for,
                 executor=executor,
                 on_trashed=on_trashed,
                 on_complete=on_complete,
@@ -222,6 +235,7 @@ class Handlers:
         timeout: Seconds | None = None,
         broken_on: ErrorClasses | None = None,
         give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
@@ -234,6 +248,7 @@ class Handlers:
                 "timeout": timeout,
                 "broken_on": broken_on,
                 "give_up_after": give_up_after,
+                "silent_for": silent_for,
             }
         )
         return self._add(name, function, options, executor, on_trashed, on_complete, None)
@@ -249,6 +264,7 @@ class Handlers:
         timeout: Seconds | None = None,
         broken_on: ErrorClasses | None = None,
         give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         on_trashed: FollowUp | None = None,
         on_complete: FollowUp | None = None,
@@ -281,6 +297,7 @@ class Handlers:
                 "timeout": timeout,
                 "broken_on": broken_on,
                 "give_up_after": give_up_after,
+                "silent_for": silent_for,
             }
         )
 
