@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         StepNotStored,
         StepsChanged,
         Task,
+        current_job,
     )
     from jobboard.configuration import connect
     from jobboard.converter import Converter
@@ -117,6 +118,7 @@ __all__ = [
     "UnknownBackend",
     "backend",
     "connect",
+    "current_job",
     "fetch",
     "open",
 ]
@@ -126,7 +128,7 @@ _NAMES = {
     "board": "JobBoard",
     "conductor": (
         "AsyncBatchJob AsyncRunningJob Backoff BatchJob Broken Cancelled Conductor Handlers InvalidDetails RunAgain "
-        "RunningJob StepNotStored StepsChanged Task"
+        "RunningJob StepNotStored StepsChanged Task current_job"
     ),
     "configuration": "connect",
     "converter": "Converter",

@@ -154,6 +154,34 @@ def _unsent_of(reported: object) -> UnsentEnd | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class SilentRun:
+    """A handler that has given no sign of life for ``seconds``, and has failed after ``limit`` of them."""
+
+    uuid: str
+    seconds: float
+    limit: float
+
+
+def told_of_silent(runs: Iterable[SilentRun]) -> dict[str, Any]:
+    """Return what a conductor tells operators of those that have been silent for half of the limit, or longer."""
+    silent = sorted((run for run in runs if run.seconds >= run.limit / 2), key=lambda run: -run.seconds)
+    return {"silent_runs": [asdict(run) for run in silent[:_MAX_NAMES]]}
+
+
+def silent_runs_of(entity: Entity) -> list[SilentRun]:
+    """Return those of a conductor that is alive; conductors tell twenty at most."""
+    reported = entity.metadata.get("silent_runs") if entity.alive else None
+    return [run for each in reported if (run := _silent_of(each))] if isinstance(reported, (list, tuple)) else []
+
+
+def _silent_of(reported: object) -> SilentRun | None:
+    match reported:
+        case {"uuid": str(uuid), "seconds": int() | float() as seconds, "limit": int() | float() as limit}:
+            return SilentRun(uuid, float(seconds), float(limit))
+    return None
+
+
 def handles_all(entity: Entity) -> bool:
     """Whether it is a conductor that runs jobs of every name."""
     return entity.kind == "conductor" and entity.metadata.get("names") == EVERY_NAME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
@@ -21,6 +22,12 @@ IfFailedName: TypeAlias = Literal["wait", "cancel", "run"]
 
 #: Where handlers run. The name of an entry point of your own is for :func:`typing.cast`.
 ExecutorName: TypeAlias = Literal["thread", "process", "asyncio"]
+
+#: Errors by their classes, as ``except`` takes them.
+ErrorClasses: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+
+#: Returns the seconds until the next attempt: by the attempt that failed, of which the first is 1, and by its error.
+BackoffFunction: TypeAlias = Callable[[int, Exception], Seconds]
 
 #: What a conductor does when too many of its slots are stuck.
 OnStuck: TypeAlias = Literal["stay", "exit"]

@@ -44,7 +44,7 @@ class TestHandlers:
 
     def test_the_guide_names_the_defaults(self) -> None:
         guide = (Path(__file__).parents[1] / "doc" / "guides" / "workers.rst").read_text()
-        assert re.search(rf"^``max_attempts``  {Handlers()._max_attempts} ", guide, re.MULTILINE)
+        assert re.search(rf"^``max_attempts`` +{Handlers()._defaults.max_attempts} ", guide, re.MULTILINE)
         assert f"``{Backoff()!r}``" in guide
 
     def test_a_collection_has_defaults_of_its_own(self) -> None:
@@ -55,6 +55,23 @@ class TestHandlers:
         copied.add("later", work)
         options = {one.name: (one.max_attempts, one.backoff.first, one.timeout) for one in copied}
         assert options == {"plain": (2, 3, 4), "own": (7, 8, None), "later": (2, 3, 4)}
+
+    def test_so_it_has_for_errors_and_for_giving_up(self) -> None:
+        handlers = Handlers(backoff=lambda attempt, error: 7, broken_on=LookupError, give_up_after=60)
+        handlers.add("plain", work)
+        handlers.add("own", work, backoff=Backoff(first=3), broken_on=(OSError, ValueError), give_up_after=math.inf)
+        handlers.add("none", work, broken_on=())
+        copied = handlers.copy()
+        copied.add("later", work)
+        assert {
+            one.name: (one.backoff, one.error_rules.delay, one.error_rules.broken_on, one.give_up_after)
+            for one in copied
+        } == {
+            "plain": (Backoff(), delay := handlers["plain"].error_rules.delay, (LookupError,), 60),
+            "own": (Backoff(first=3), None, (OSError, ValueError), None),
+            "none": (Backoff(), delay, (), 60),
+            "later": (Backoff(), delay, (LookupError,), 60),
+        }
 
     def test_an_included_handler_keeps_its_options(self) -> None:
         handlers, others = Handlers(max_attempts=2, timeout=4), Handlers(max_attempts=3)
@@ -107,6 +124,13 @@ class TestHandlers:
             ({"max_attempts": 0}, ValueError), ({"max_attempts": 1.0}, TypeError), ({"max_attempts": True}, TypeError),
             ({"timeout": 0}, ValueError), ({"timeout": -1}, ValueError), ({"timeout": math.nan}, ValueError),
             ({"timeout": "1"}, TypeError), ({"backoff": 3}, TypeError),
+            ({"backoff": Backoff}, TypeError), ({"backoff": lambda attempt: 1}, TypeError),
+            ({"backoff": lambda attempt, error, job: 1}, TypeError), ({"backoff": work_later}, TypeError),
+            ({"broken_on": LookupError()}, TypeError), ({"broken_on": (KeyError, 5)}, TypeError),
+            ({"broken_on": "KeyError"}, TypeError), ({"broken_on": (SystemExit,)}, TypeError),
+            ({"give_up_after": 0}, ValueError), ({"give_up_after": -1}, ValueError),
+            ({"give_up_after": math.nan}, ValueError), ({"give_up_after": "1"}, TypeError),
+            ({"silent_for": 0}, ValueError), ({"silent_for": -1}, ValueError), ({"silent_for": "1"}, TypeError),
         ],
     )  # fmt: skip
     def test_a_bad_option_is_refused_and_nothing_registered(

@@ -170,15 +170,29 @@ def scheduler_wait(board: JobBoard, span: Any) -> bool:
         made.stop()
 
 
-def timeout_of(make: Callable[[Any], Handlers]) -> Call:
-    """How long a handler may take that says nothing itself, or says it."""
-    return lambda board, span: make(span)["pack"].timeout
-
-
-def by_decorator(span: Any) -> Handlers:
+def by_decorator(span: Any, option: str = "timeout") -> Handlers:
     handlers = Handlers()
-    handlers.handler("pack", timeout=span)(print)
+    handlers.handler("pack", **{option: span})(print)  # type: ignore[call-overload]
     return handlers
+
+
+def in_handlers(option: str) -> dict[str, Call]:
+    """All ways in which handlers get an option."""
+
+    def got(make: Callable[[Any], Handlers]) -> Call:
+        return lambda board, span: getattr(make(span)["pack"], option)
+
+    def batched(span: Any) -> Handlers:
+        handlers = Handlers()
+        handlers.batch("pack", **{option: span})(print)
+        return handlers
+
+    return {
+        f"Handlers({option})": got(lambda span: added(Handlers(**{option: span}))),
+        f"Handlers.handler({option})": got(lambda span: by_decorator(span, option)),
+        f"Handlers.add({option})": got(lambda span: added(Handlers(), **{option: span})),
+        f"Handlers.batch({option})": got(batched),
+    }
 
 
 def added(handlers: Handlers, **options: Any) -> Handlers:
@@ -256,10 +270,10 @@ def _waiting(board: JobBoard, handler: Callable[[Any], Any]) -> int:
     return _hundreds((seen.run_at - seen.record.last_modified).total_seconds())
 
 
-def in_batch(board: JobBoard, span: Any, option: str = "timeout") -> Any:
+def batch_wait(board: JobBoard, span: Any) -> Any:
     handlers = Handlers()
-    handlers.batch("pack", **{option: span})(print)
-    return handlers["pack"].timeout, handlers["pack"].batch
+    handlers.batch("pack", wait=span)(print)
+    return handlers["pack"].batch
 
 
 def _short(span: Any) -> Any:
@@ -311,8 +325,7 @@ TABLE: dict[str, Call] = {
     "RunningJob.wait_for(timeout)": waits,
     "AsyncRunningJob.sleep(seconds)": asleep_in_coroutine,
     "AsyncRunningJob.wait_for(timeout)": waits_in_coroutine,
-    "Handlers.batch(timeout)": in_batch,
-    "Handlers.batch(wait)": lambda board, span: in_batch(board, span, "wait"),
+    "Handlers.batch(wait)": batch_wait,
     "JobBoard.claim(expiry)": claim,
     "JobBoard.claim_next(expiry)": claim_next,
     "JobBoard.extend(expiry)": extend,
@@ -336,9 +349,9 @@ TABLE: dict[str, Call] = {
     "Conductor.stop(timeout)": lambda board, span: working(board).stop(timeout=span),
     "Scheduler.wait(timeout)": scheduler_wait,
     "Scheduler.stop(timeout)": lambda board, span: Scheduler(board).stop(span),
-    "Handlers(timeout)": timeout_of(lambda span: added(Handlers(timeout=span))),
-    "Handlers.handler(timeout)": timeout_of(by_decorator),
-    "Handlers.add(timeout)": timeout_of(lambda span: added(Handlers(), timeout=span)),
+    **in_handlers("timeout"),
+    **in_handlers("give_up_after"),
+    **in_handlers("silent_for"),
     "Backoff(first)": lambda board, span: Backoff(first=span),
     "Backoff(most)": lambda board, span: Backoff(most=span),
     "RunAgain(after)": lambda board, span: RunAgain(after=span).after,

@@ -69,6 +69,11 @@ def used_up(max_attempts: int | None, reason: str | None) -> str:
     return f"{said}; the last: {reason}" if reason else said
 
 
+def given_up(age: float, reason: str) -> str:
+    """Say why a job goes to the trash that has failed too long after its post."""
+    return f"given up {age:.0f} s after its post; the last: {reason}"
+
+
 def to_priority(priority: JobPriority, note: str | None) -> str:
     """Say in a job's history which priority somebody gave it, and why."""
     return f"to {priority}: {note}" if note else f"to {priority}"

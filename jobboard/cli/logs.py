@@ -28,6 +28,23 @@ _options = options(
 )
 
 
+class TextFormatter(logging.Formatter):
+    """One line a record: time (of this machine), level, and message; of another logger than a conductor's also the job.
+
+    A conductor's own messages name it themselves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        facts = getattr(record, "facts", {})
+        if "job" in facts and record.name != "jobboard.conductor":
+            attempt = f" {facts['uuid']} attempt {facts['attempt']}" if "uuid" in facts else ""
+            record.message = f"job {facts['job']!r}{attempt}: {record.message}"
+        return super().formatMessage(record)
+
+
 class JsonFormatter(logging.Formatter):
     """One object a line: time (UTC), level, logger, message, the facts of a job, and the traceback if there is one."""
 
@@ -53,13 +70,18 @@ class SteadyHandler(logging.StreamHandler[TextIO]):
 
 
 def _log_to_stderr(level: str, form: str) -> None:
-    """Log to standard error; of other packages nothing below INFO."""
+    """Log to standard error, in this process and in workers; of other packages nothing below INFO."""
+    # Only commands that run for long import conductors.
+    from jobboard.conductor.log import log_in_workers_by
+    from jobboard.logs import JobFilter
+
     handler = SteadyHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    handler.setFormatter(JsonFormatter() if form == "json" else text)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(JobFilter())
     chosen = logging.getLevelName(level.upper())
     logging.basicConfig(level=max(chosen, logging.INFO), handlers=[handler])
     logging.getLogger("jobboard").setLevel(chosen)
+    log_in_workers_by(functools.partial(_log_to_stderr, level, form))
 
 
 def logs_to_stderr(command: Function) -> Function:

@@ -3,8 +3,10 @@
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.batch_calling import AsyncBatchJob, BatchJob
 from jobboard.conductor.conductor import Conductor
-from jobboard.conductor.handlers import Backoff, Handlers
+from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
+from jobboard.conductor.retrying import Backoff
+from jobboard.conductor.run_context import current_job
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import stop_on_signals
 from jobboard.conductor.steps import StepNotStored, StepsChanged
@@ -26,5 +28,6 @@ __all__ = [
     "StepNotStored",
     "StepsChanged",
     "Task",
+    "current_job",
     "stop_on_signals",
 ]

@@ -7,7 +7,8 @@ from typing import Any, NoReturn, get_args
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import annotations_of, is_async, signature_of, title_of
-from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, outcome_of_error, outcome_of_result
+from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, judged, outcome_of_result, read_error
+from jobboard.conductor.run_context import begin_batch
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.typed_details import InvalidDetails, check_record, fit_details, is_record
 
@@ -39,7 +40,7 @@ class BatchJob(RunningJob):
         if isinstance(error, str):
             self._outcome = Failed(error)
         elif isinstance(error, BaseException):
-            self._outcome = outcome_of_error(error)
+            self._outcome = _outcome_of_error(error, self)
         else:
             raise TypeError(f"error must be an exception or a str, not {type(error).__name__}")
 
@@ -90,6 +91,7 @@ class BatchCall:
         self.is_async = is_async(function)
 
     def __call__(self, jobs: Sequence[BatchJob]) -> Any:
+        begin_batch(jobs[0].name)
         fitting, details = self._fit(jobs)
         if self.is_async:
             return self._await(jobs, fitting, details)
@@ -125,8 +127,9 @@ class BatchCall:
 
 
 def _failed(jobs: Sequence[BatchJob], error: BaseException) -> Batched:
-    outcome = outcome_of_error(error)
-    return Batched(tuple(job._outcome or outcome for job in jobs))
+    # The text of the error is made once, however many jobs there are.
+    outcome = read_error(error)
+    return Batched(tuple(job._outcome or judged(outcome, error, job._snapshot) for job in jobs))
 
 
 def _ended(jobs: Sequence[BatchJob], result: Any) -> Batched:
@@ -134,7 +137,7 @@ def _ended(jobs: Sequence[BatchJob], result: Any) -> Batched:
         results = _results_of(jobs, result)
     except TypeError as error:
         return _failed(jobs, error)
-    return Batched(tuple(job._outcome or _outcome_of(results.get(job.uuid)) for job in jobs))
+    return Batched(tuple(job._outcome or _outcome_of(results.get(job.uuid), job) for job in jobs))
 
 
 def _results_of(jobs: Sequence[BatchJob], result: Any) -> dict[str, Any]:
@@ -153,10 +156,14 @@ def _results_of(jobs: Sequence[BatchJob], result: Any) -> dict[str, Any]:
     return results  # type: ignore[return-value]  # every key is a uuid
 
 
-def _outcome_of(result: Any) -> Outcome:
+def _outcome_of(result: Any, job: BatchJob) -> Outcome:
     if result is None:
         return Succeeded()
-    return outcome_of_error(result) if isinstance(result, BaseException) else outcome_of_result(result)
+    return _outcome_of_error(result, job) if isinstance(result, BaseException) else outcome_of_result(result)
+
+
+def _outcome_of_error(error: BaseException, job: BatchJob) -> Outcome:
+    return judged(read_error(error), error, job._snapshot)
 
 
 def batch_call_of(name: str, function: Callable[..., Any]) -> BatchCall:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from jobboard.conductor.async_running_job import AsyncRunningJob
+from jobboard.conductor.run_context import begin_run
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.typed_details import check_record, fit_details, is_record, is_value
 
@@ -39,6 +40,7 @@ class PlainCall:
         self.call = call
 
     def __call__(self, job: RunningJob) -> Any:
+        begin_run(job)
         try:
             result = self.call(job)
         except BaseException as error:
@@ -56,6 +58,7 @@ class AsyncCall:
 
     async def __call__(self, job: RunningJob) -> Any:
         own = AsyncRunningJob(job)
+        begin_run(own)
         try:
             result = await self.call(own)
             await own.finish()

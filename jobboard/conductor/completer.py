@@ -7,9 +7,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from jobboard.backends.reasons import RUNS_AGAIN
+from jobboard.backends.reasons import RUNS_AGAIN, given_up
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of, suspend, trash_with
@@ -242,15 +243,18 @@ class Completer:
             return self._fail(execution, failed)
 
     def _fail(self, execution: Execution, failed: Failed) -> str:
-        job, attempts = execution.job, execution.snapshot.attempts
-        if failed.final or attempts >= execution.max_attempts:
+        job, attempts, limit = execution.job, execution.snapshot.attempts, execution.handler.give_up_after
+        is_last = failed.final or attempts >= execution.max_attempts
+        if not is_last and limit is not None and (age := execution.age) > limit:
+            failed, is_last = replace(failed, reason=given_up(age, failed.reason)), True
+        if is_last:
             posts = on_trashed_of(execution.snapshot, execution.handler.on_trashed)
             if posts:
                 trash_with(self._board, job, self._who, failed.reason, failed.error, posts)
             else:
                 self._board.trash(job, self._who, reason=failed.reason, error=failed.error)
             return "trashed"
-        delay = execution.handler.backoff.delay(attempts)
+        delay = execution.handler.backoff.delay(attempts) if failed.delay is None else failed.delay
         self._board.abandon(job, self._who, delay=delay, reason=failed.reason, error=failed.error)
         return "failed"
 

@@ -1,4 +1,4 @@
-"""Watches the clock for all executions: timeouts, ignored cancels, claims without renewal, long waits for a slot."""
+"""Watches the clock for all executions: timeouts, silence, ignored cancels, claims not renewed, waits for a slot."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.log import logger
+from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned
 
 _MAX_SLEEP = 1.0
 
@@ -72,4 +73,18 @@ def next_deadline(execution: Execution) -> float:
     """Return the earliest of an execution's deadlines that still matter."""
     if execution.outcome is not None:
         return execution.stuck_at
-    return min(execution.held_until, execution.deadline, execution.kill_at, execution.start_by)
+    return min(execution.held_until, execution.deadline, execution.silent_at, execution.kill_at, execution.start_by)
+
+
+def outcome_when_due(execution: Execution, now: float) -> Outcome | None:
+    """Return what becomes of an execution whose handler runs, if one of its deadlines is over."""
+    if execution.kill_at <= now:
+        return Returned("it was cancelled, and its handler ignored that")
+    if execution.deadline <= now:
+        return Failed(f"timed out after {execution.handler.timeout:g} s")
+    if execution.held_until <= now:
+        # No renewal got through in time. The store may still keep the claim, but that is not certain.
+        return Dropped()
+    if execution.silent_at <= now:
+        return Failed(f"silent for {execution.handler.silent_for:g} s: no progress, step or checkpoint")
+    return None

@@ -18,12 +18,12 @@ from jobboard.client import BackendClient
 from jobboard.conductor.following import on_complete_of
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
-from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter
+from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter, current_error_rules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
-from jobboard.participants import Run
+from jobboard.participants import Run, SilentRun
 from jobboard.record import Undecodable
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Execution:
     #: Whether the handler has returned.
     returned = False
     began_at: float | None = None
+    #: When the handler has begun, or has given the last sign of life since; of a batch the first one knows it.
+    heard_at = math.inf
     outcome: Outcome | None = None
     #: Whether the handler has ended its claim itself, and whether that is certain: it may be up to a transaction.
     completing = completed = False
@@ -82,7 +84,10 @@ class Execution:
         self.held_until = held_until
         self.claimed_at = time.monotonic()
         self.snapshot = JobSnapshot(job)
-        if row_of(job).checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
+        row = row_of(job)
+        #: How old the job was when it was claimed, by the store's clock.
+        self._age = row.last_modified - row.created_on
+        if row.checkpoint is not None and isinstance(checkpoint := job.record.checkpoint, Undecodable):
             # A handler that saw no checkpoint would do again what was done.
             raise UnreadableRecord(f"its checkpoint can't be decoded: {checkpoint.fault}")
         self._listener = listener
@@ -102,6 +107,11 @@ class Execution:
     def seconds(self) -> float:
         """How long the handler ran until the outcome was known; 0 if it never began."""
         return 0.0 if self.began_at is None or self.decided_at is None else self.decided_at - self.began_at
+
+    @property
+    def age(self) -> float:
+        """How old the job was when the outcome was known."""
+        return self._age + (self.decided_at or time.monotonic()) - self.claimed_at
 
     @property
     def leader(self) -> Execution:
@@ -124,9 +134,18 @@ class Execution:
             return Returned("its claim was over before its handler could begin")
         return None
 
+    @property
+    def silent_at(self) -> float:
+        """When the handler counts as silent unless it gives a sign of life before."""
+        limit = self.handler.silent_for
+        return math.inf if limit is None else self.leader.heard_at + limit
+
+    def _hear(self) -> None:
+        self.leader.heard_at = time.monotonic()
+
     def begin(self) -> None:
         """Note that the handler begins now; the executor calls it."""
-        self.began_at = time.monotonic()
+        self.began_at = self.leader.heard_at = time.monotonic()
         if self.handler.timeout is not None:
             self.deadline = self.began_at + self.handler.timeout
         self._listener.began(self)
@@ -135,6 +154,7 @@ class Execution:
         """Begin, and call the handler in this thread; returns a coroutine if the handler is ``async``."""
         _current.set(self)
         current_converter.set(self.snapshot.converter)
+        current_error_rules.set((self.handler.error_rules, self.snapshot))
         if self.batch is not None:
             return self.batch.call()
         self.begin()
@@ -170,6 +190,7 @@ class Execution:
         except ClaimLost:
             self._listener.lost(self)
             raise
+        self._hear()
 
     def complete(self, result: Any, postings: Sequence[Posting], connection: Any, board: JobBoard | None) -> None:
         posts = [*postings, *on_complete_of(self.snapshot, self.handler.on_complete)]
@@ -199,6 +220,7 @@ class Execution:
 
     def report(self, report: dict[str, Any]) -> None:
         self.progress = report
+        self._hear()
         self._listener.reported(self)
 
     def load_steps(self, first: int, size: int) -> list[StepRow]:
@@ -218,6 +240,7 @@ class Execution:
         if error is not None:
             self._listener.lost(self)
             raise error
+        self._hear()
         if telemetry.is_on():
             telemetry.emit("stepped", snapshot, step.name, seconds)
 
@@ -237,6 +260,7 @@ class Execution:
         except ClaimLost:
             self._listener.lost(self)
             raise
+        self._hear()
 
 
 def runs_among(executions: Iterable[Execution]) -> list[Run]:
@@ -244,3 +268,15 @@ def runs_among(executions: Iterable[Execution]) -> list[Run]:
     began = [(execution.snapshot, execution.began_at) for execution in executions if execution.outcome is None]
     now = time.monotonic()
     return [Run(job.uuid, job.name, round(now - at, 1)) for job, at in began if at is not None]
+
+
+def silent_among(executions: Iterable[Execution]) -> list[SilentRun]:
+    """Return for how long each handler that has to give signs of life has given none."""
+    now = time.monotonic()
+    return [
+        SilentRun(execution.job.uuid, round(now - execution.leader.heard_at, 1), limit)
+        for execution in executions
+        if execution.outcome is None
+        and execution.began_at is not None
+        and (limit := execution.handler.silent_for) is not None
+    ]

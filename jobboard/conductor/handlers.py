@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
@@ -12,49 +10,15 @@ from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import is_async, place_of
 from jobboard.conductor.declared_posting import Declared, DeclaredPosting
 from jobboard.conductor.following import FollowUp
+from jobboard.conductor.handler_options import HandlerOptions
+from jobboard.conductor.retrying import Backoff, ErrorRules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
-from jobboard.types import ExecutorName, IfExistsName, Priority, Seconds
-from jobboard.validation import check_count, check_delay, check_number, check_seconds, check_text
+from jobboard.types import BackoffFunction, ErrorClasses, ExecutorName, IfExistsName, Priority, Seconds
+from jobboard.validation import check_count, check_delay, check_text
 
 #: The largest batch.
 _MAX_BATCH = 1000
-
-
-@dataclass(frozen=True, init=False, slots=True)
-class Backoff:
-    """The delays between the attempts of a job: they grow by a factor, up to a maximum.
-
-    :param first: seconds after the first failure.
-    :param factor: each further delay is this many times the one before; 1 to 1000.
-    :param most: seconds of the longest delay.
-    :param jitter: the share, 0 to 1, by which a delay is randomly longer or shorter, so that jobs that failed together
-        don't run again together.
-    :raises ValueError: an argument is out of its range.
-    :raises TypeError: an argument is no number.
-    """
-
-    first: float
-    factor: float
-    most: float
-    jitter: float
-
-    def __init__(self, first: Seconds = 1.0, factor: float = 2.0, most: Seconds = 300.0, jitter: float = 0.1) -> None:
-        if not 1 <= check_number("factor", factor) <= 1000:
-            raise ValueError(f"factor must be from 1 to 1000; got {factor!r}")
-        if not 0 <= check_number("jitter", jitter) <= 1:
-            raise ValueError(f"jitter must be from 0 to 1; got {jitter!r}")
-        object.__setattr__(self, "first", check_delay(first, "first"))
-        object.__setattr__(self, "factor", factor)
-        object.__setattr__(self, "most", check_delay(most, "most"))
-        object.__setattr__(self, "jitter", jitter)
-
-    def delay(self, attempt: int) -> float:
-        """Return the seconds to wait after the failure of this attempt; the first is 1."""
-        # The exponent has a bound, or the float overflows after many failures; and the longest delay with its jitter
-        # is ``most``.
-        plain = min(self.first * self.factor ** min(attempt - 1, 64), self.most / (1 + self.jitter))
-        return plain * (1 + random.uniform(-self.jitter, self.jitter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +31,48 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One handler and its options; ``timeout`` in seconds, and ``call`` runs it on a :class:`~jobboard.RunningJob`."""
+    """One handler and its options; ``call`` runs it on a :class:`~jobboard.RunningJob`."""
 
     name: str
     task: Task[Any, ..., Any]
     call: Callable[[Any], Any] = field(repr=False)
-    max_attempts: int
-    backoff: Backoff
-    timeout: float | None
+    options: HandlerOptions
     #: Where it runs; None: in the conductor's own.
     executor: str | None = None
     #: Of a batch handler, whose ``call`` takes several jobs: how large its batches are.
     batch: BatchOptions | None = None
     #: For how many seconds the records of its completed jobs stay readable; None: as the conductor's board says.
     retention: float | None = None
+
+    @property
+    def max_attempts(self) -> int:
+        """The failures after which a job of it goes to the trash, unless its posting says it."""
+        return self.options.max_attempts
+
+    @property
+    def backoff(self) -> Backoff:
+        """How long a job waits after a failure, unless a function says it by the error."""
+        return self.options.plain_backoff
+
+    @property
+    def error_rules(self) -> ErrorRules:
+        """What follows from the errors that it raises."""
+        return self.options.error_rules
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds after which a run counts as failed."""
+        return self.options.timeout
+
+    @property
+    def give_up_after(self) -> float | None:
+        """Seconds after its post, after which a job that fails goes to the trash."""
+        return self.options.give_up_after
+
+    @property
+    def silent_for(self) -> float | None:
+        """Seconds without a sign of life after which a run counts as failed."""
+        return self.options.silent_for
 
     @property
     def on_trashed(self) -> FollowUp | None:
@@ -111,17 +103,34 @@ class Handlers:
     :param max_attempts: the failures after which a job goes to the trash; the posting's own number wins.
     :param backoff: how long to wait between attempts; None is :class:`~jobboard.Backoff` with its defaults.
     :param timeout: seconds after which a run counts as failed; None for no limit.
+    :param broken_on: classes of errors that trash the job at once.
+    :param give_up_after: seconds after its post, after which a job that fails is trashed; None for no limit.
+    :param silent_for: seconds without a sign of life after which a run counts as failed; None for no limit.
     :raises ValueError: an option is out of its range.
     :raises TypeError: an argument is of another type.
     """
 
     def __init__(
-        self, *, max_attempts: int = 5, backoff: Backoff | None = None, timeout: Seconds | None = None
+        self,
+        *,
+        max_attempts: int = 5,
+        backoff: Backoff | BackoffFunction | None = None,
+        timeout: Seconds | None = None,
+        broken_on: ErrorClasses = (),
+        give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
-        self._max_attempts = check_count("max_attempts", max_attempts)
-        self._backoff = _check_backoff(backoff) or Backoff()
-        self._timeout = None if timeout is None else _check_timeout(timeout)
+        self._defaults = HandlerOptions().changed(
+            {
+                "max_attempts": max_attempts,
+                "backoff": backoff,
+                "timeout": timeout,
+                "broken_on": broken_on,
+                "give_up_after": give_up_after,
+                "silent_for": silent_for,
+            }
+        )
 
     def __repr__(self) -> str:
         return f"<Handlers {', '.join(map(repr, self._handlers)) or 'of no names'}>"
@@ -132,8 +141,11 @@ class Handlers:
         name: str | None = None,
         *,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
         timeout: Seconds | None = None,
+        broken_on: ErrorClasses | None = None,
+        give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         retention: Seconds | None = None,
         lane: Declared[str | None] = None,
@@ -163,8 +175,11 @@ class Handlers:
         name: str | Callable[..., Any] | None = None,
         *,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
         timeout: Seconds | None = None,
+        broken_on: ErrorClasses | None = None,
+        give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         retention: Seconds | None = None,
         lane: Declared[str | None] = None,
@@ -184,9 +199,17 @@ class Handlers:
 
         :param name: the job's name; without it, and in ``@handlers.handler`` without parentheses, the function's own.
         :param max_attempts: the failures after which the job goes to the trash; the posting's own number wins.
-        :param backoff: how long to wait between attempts.
+        :param backoff: how long to wait between attempts: a :class:`~jobboard.Backoff`, or a function of the attempt
+            that failed (the first is 1) and its error, which returns seconds, or raises :class:`~jobboard.Broken` if no
+            further attempt can help. It is called where the handler runs.
         :param timeout: seconds after which a run counts as failed; ``math.inf`` for no limit. None, here and above,
             takes the default of this collection.
+        :param broken_on: a class of errors, or a tuple of such, that no further attempt can mend: they trash the job at
+            once, as :class:`~jobboard.Broken` does.
+        :param give_up_after: a job that fails later than so many seconds after its post is trashed, also if it has
+            attempts left; ``math.inf`` for no limit. By the store's clock; a delay of the post counts, too.
+        :param silent_for: seconds without a sign of life after which a run counts as failed: the handler has neither
+            reported progress, nor ended a step, nor saved a checkpoint or a logbook; ``math.inf`` for no limit.
         :param executor: where it runs, such as ``"process"``; None: in the conductor's own executor.
         :param retention: seconds that the records of completed jobs, and so their results, stay readable; 0 for none.
             None: what the conductor's board says.
@@ -208,7 +231,18 @@ class Handlers:
             if isinstance(function, type):
                 raise TypeError(f"@handlers.handler is for functions; {place_of(function)} is a class")
             known_as = _own_name(function) if given is None else given
-            return self._add(known_as, function, max_attempts, backoff, timeout, executor, retention, declared, None)
+            return self._add(known_as, function, options, executor, retention, declared, None)
+
+        options = self._defaults.changed(
+            {
+                "max_attempts": max_attempts,
+                "backoff": backoff,
+                "timeout": timeout,
+                "broken_on": broken_on,
+                "give_up_after": give_up_after,
+                "silent_for": silent_for,
+            }
+        )
 
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
@@ -223,8 +257,11 @@ class Handlers:
         function: Callable[..., Any],
         *,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
         timeout: Seconds | None = None,
+        broken_on: ErrorClasses | None = None,
+        give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         retention: Seconds | None = None,
         lane: Declared[str | None] = None,
@@ -236,11 +273,21 @@ class Handlers:
         on_complete: FollowUp | None = None,
     ) -> Task[Any, ..., Any]:
         """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
+        options = self._defaults.changed(
+            {
+                "max_attempts": max_attempts,
+                "backoff": backoff,
+                "timeout": timeout,
+                "broken_on": broken_on,
+                "give_up_after": give_up_after,
+                "silent_for": silent_for,
+            }
+        )
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
         )  # fmt: skip
-        return self._add(name, function, max_attempts, backoff, timeout, executor, retention, declared, None)
+        return self._add(name, function, options, executor, retention, declared, None)
 
     def batch(
         self,
@@ -249,8 +296,11 @@ class Handlers:
         size: int = 100,
         wait: Seconds = 0.5,
         max_attempts: int | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | BackoffFunction | None = None,
         timeout: Seconds | None = None,
+        broken_on: ErrorClasses | None = None,
+        give_up_after: Seconds | None = None,
+        silent_for: Seconds | None = None,
         executor: ExecutorName | None = None,
         retention: Seconds | None = None,
         lane: Declared[str | None] = None,
@@ -281,14 +331,24 @@ class Handlers:
         :raises TypeError: an argument is of another type, or the function can't be called with a list.
         """
         known_as = check_text("a handler's name", name)
+        options = self._defaults.changed(
+            {
+                "max_attempts": max_attempts,
+                "backoff": backoff,
+                "timeout": timeout,
+                "broken_on": broken_on,
+                "give_up_after": give_up_after,
+                "silent_for": silent_for,
+            }
+        )
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
         )  # fmt: skip
-        options = BatchOptions(check_count("size", size, most=_MAX_BATCH), check_delay(wait, "wait"))
+        batch = BatchOptions(check_count("size", size, most=_MAX_BATCH), check_delay(wait, "wait"))
 
         def register(function: Callable[..., Any]) -> Task[Any, ..., Any]:
-            return self._add(known_as, function, max_attempts, backoff, timeout, executor, retention, declared, options)
+            return self._add(known_as, function, options, executor, retention, declared, batch)
 
         return register
 
@@ -296,9 +356,7 @@ class Handlers:
         self,
         name: str,
         function: Callable[..., Any],
-        max_attempts: int | None,
-        backoff: Backoff | None,
-        timeout: Seconds | None,
+        options: HandlerOptions,
         executor: str | None,
         retention: Seconds | None,
         declared: DeclaredPosting,
@@ -308,15 +366,12 @@ class Handlers:
         if not callable(function):
             raise TypeError(f"a handler must be callable, not {type(function).__name__}")
         plain = function.function if isinstance(function, Task) else function
-        attempts = self._max_attempts if max_attempts is None else check_count("max_attempts", max_attempts)
-        seconds = self._timeout if timeout is None else _check_timeout(timeout)
-        pause = _check_backoff(backoff) or self._backoff
         if executor is not None:
             check_text("a handler's executor", executor)
         kept = None if retention is None else check_delay(retention, "retention")
         self._check_free(name, plain)
         task: Task[Any, ..., Any] = Task(name, plain, declared, batch is not None)
-        self._handlers[name] = Handler(name, task, task.call, attempts, pause, seconds, executor, batch, kept)
+        self._handlers[name] = Handler(name, task, task.call, options, executor, batch, kept)
         return task
 
     def include(self, others: Handlers) -> None:
@@ -344,7 +399,8 @@ class Handlers:
 
     def only(self, names: Collection[str]) -> Handlers:
         """Return a copy with the handlers of these names, and no others."""
-        copied = Handlers(max_attempts=self._max_attempts, backoff=self._backoff, timeout=self._timeout)
+        copied = Handlers()
+        copied._defaults = self._defaults
         copied._handlers.update((name, handler) for name, handler in self._handlers.items() if name in names)
         return copied
 
@@ -371,16 +427,3 @@ def _own_name(function: Callable[..., Any]) -> str:
     if name is None:
         raise TypeError(f"{function!r} has no name of its own; register it by handlers.add(name, function)")
     return str(name)
-
-
-def _check_backoff(value: object) -> Backoff | None:
-    if value is not None and not isinstance(value, Backoff):
-        raise TypeError(f"backoff must be a Backoff, not {type(value).__name__}")
-    return value
-
-
-def _check_timeout(value: object) -> float | None:
-    seconds = check_seconds("timeout", value)
-    if seconds <= 0:
-        raise ValueError(f"a handler's timeout must be more than 0 seconds, or None for no limit; got {value!r}")
-    return None if math.isinf(seconds) else seconds

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import CoroutineType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.reasons import sleeps, waits_for
 from jobboard.codec import decode, encode
@@ -22,8 +22,16 @@ from jobboard.then import Then, fixed
 from jobboard.types import Seconds
 from jobboard.validation import check_delay, check_moment
 
+if TYPE_CHECKING:
+    from jobboard.conductor.job_facts import JobSnapshot
+    from jobboard.conductor.retrying import ErrorRules
+
 #: The converter of the board whose job runs here.
 current_converter: ContextVar[Converter | None] = ContextVar("jobboard_converter", default=None)
+#: What the handler that runs here lets follow from its errors, and its job; of a batch, the first one.
+current_error_rules: ContextVar[tuple[ErrorRules, JobSnapshot] | None] = ContextVar(
+    "jobboard_error_rules", default=None
+)
 
 
 class RunAgain(Exception):
@@ -70,11 +78,15 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised, took too long, or its process died; ``final`` if no further attempt can help."""
+    """The handler raised, took too long, or its process died; ``final`` if no further attempt can help.
+
+    ``delay``: seconds until the next attempt, if the handler's own function says it.
+    """
 
     reason: str
     error: str | None = None
     final: bool = False
+    delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +221,24 @@ def plain_copy(what: str, value: Any) -> Any:
 
 
 def outcome_of_error(error: BaseException) -> Outcome:
+    """Return what becomes of the job whose handler, which runs here, has raised this."""
+    return judged(read_error(error), error)
+
+
+def judged(outcome: Outcome, error: BaseException, job: JobSnapshot | None = None) -> Outcome:
+    """Return what the handler that runs here lets follow from its error, which was read.
+
+    :param job: that the error is of; None: the one that the handler is called for.
+    """
+    current = current_error_rules.get()
+    if current is None or not isinstance(outcome, Failed) or outcome.final:
+        return outcome
+    rules, called_for = current
+    return rules.judge(outcome, error, job or called_for)
+
+
+def read_error(error: BaseException) -> Outcome:
+    """Return what an error says by itself."""
     try:
         return _outcome_of_readable(error)
     except BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from jobboard import telemetry
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.log import is_logged, logger
+from jobboard.conductor.log import facts_of, is_logged, logger
 from jobboard.conductor.outcome import Failed, Returned
 from jobboard.job import row_of
 from jobboard.text import in_one_line
@@ -59,7 +59,7 @@ class Reporter:
 
     def _log(self, execution: Execution, outcome: str, seconds: float, level: int) -> None:
         job = execution.snapshot
-        facts = {"job": job.name, "uuid": job.uuid, "attempt": job.attempts, "seconds": seconds, "outcome": outcome}
+        facts = {**facts_of(job), "seconds": seconds, "outcome": outcome}
         text = "job %s %s attempt %d %s after %.3f s"
         arguments: list[object] = [repr(job.name), job.uuid, job.attempts, _WORDS.get(outcome, outcome), seconds]
         if reason := _reason_of(execution):
@@ -73,9 +73,8 @@ def job_started(execution: Execution) -> None:
     """Tell that the handler begins now."""
     if is_logged(logging.DEBUG):
         job = execution.snapshot
-        facts = {"job": job.name, "uuid": job.uuid, "attempt": job.attempts}
         text = "job %s %s attempt %d starts"
-        logger.debug(text, repr(job.name), job.uuid, job.attempts, extra={"facts": facts})
+        logger.debug(text, repr(job.name), job.uuid, job.attempts, extra={"facts": facts_of(job)})
     if telemetry.is_on():
         telemetry.emit("started", execution.snapshot)
         waited = row_of(execution.job).waited

@@ -16,8 +16,8 @@ from jobboard.board.renewer import LeaseRenewer, interval_for
 from jobboard.conductor.batches import Batches
 from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
-from jobboard.conductor.deadlines import Deadlines
-from jobboard.conductor.execution import Execution, runs_among
+from jobboard.conductor.deadlines import Deadlines, outcome_when_due
+from jobboard.conductor.execution import Execution, runs_among, silent_among
 from jobboard.conductor.executors.by_handler import executor_for
 from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
@@ -30,7 +30,7 @@ from jobboard.errors import JobBoardError, UnreadableRecord
 from jobboard.heartbeat import Heartbeat
 from jobboard.job import Job, row_of
 from jobboard.own_process import OwnProcess
-from jobboard.participants import told_of
+from jobboard.participants import told_of, told_of_silent
 from jobboard.quiet import QUIET_BOOK, quiet_ones
 
 #: Seconds that a stop waits for the ends of the jobs that it gives back, and for idle workers.
@@ -149,6 +149,7 @@ class ConductorRun:
             "quiet": self._quiet,
             "stopping": self._stopping,
             **told_of(runs_among(held)),
+            **told_of_silent(silent_among(held)),
             **self.health(),
         }
 
@@ -337,7 +338,7 @@ class ConductorRun:
 
     def began(self, execution: Execution) -> None:
         job_started(execution)
-        if execution.deadline < math.inf:
+        if execution.deadline < math.inf or execution.silent_at < math.inf:
             self._deadlines.watch(execution)
 
     def reported(self, execution: Execution) -> None:
@@ -408,16 +409,8 @@ class ConductorRun:
         if execution.start_by <= now and self._slots.withdraw(execution):
             self._end_all(execution, Returned("no slot was free for it in time"))
             return
-        if execution.kill_at <= now:
-            outcome: Outcome = Returned("it was cancelled, and its handler ignored that")
-        elif execution.deadline <= now:
-            outcome = Failed(f"timed out after {execution.handler.timeout:g} s")
-        elif execution.held_until <= now:
-            # No renewal got through in time. The store may still keep the claim, but that is not certain.
-            outcome = Dropped()
-        else:
-            return
-        if self._decide(execution, _given_up(execution, outcome)):
+        outcome = outcome_when_due(execution, now)
+        if outcome is not None and self._decide(execution, _given_up(execution, outcome)):
             if isinstance(outcome, Dropped):
                 logger.warning("conductor %s could not renew its claim of job %s", self._who, execution.job.uuid)
             # A handler that ignored a cancel has had its grace already.

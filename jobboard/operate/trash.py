@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 _ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*(?=: |$)")
-#: What lifecycle writes before the reason of the last attempt.
-_USED_UP = re.compile(r"all \d+ attempts are used up; the last: ")
+#: What stands before the reason of the last attempt.
+_LAST = re.compile(r"(?:all \d+ attempts are used up|given up \d+ s after its post); the last: ")
 #: What differs between reasons of one kind. No part of it goes back over what it has passed: reasons may be long.
 _VARIABLE = re.compile(
     r"""
@@ -42,7 +42,7 @@ def kind_of_reason(reason: str | None) -> str:
     A quoted text that is the whole message stays, but for such parts: ``KeyError: 'vat_rate'``, ``KeyError: 'row #'``.
     Equal reasons are of one kind on every host and in every version of Python.
     """
-    line = _USED_UP.sub("", (reason or "").strip()[:_MAX_LINE].partition("\n")[0])
+    line = _LAST.sub("", (reason or "").strip()[:_MAX_LINE].partition("\n")[0])
     if not line:
         return "no reason"
     match = _ERROR_CLASS.match(line)

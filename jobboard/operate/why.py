@@ -18,7 +18,7 @@ from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import Claimers, able_of, why_next, why_unclaimed
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
 from jobboard.operate.why_waiting import why_in_time, why_waiting
-from jobboard.participants import UnsentEnd, handles_all, names_of, unsent_of
+from jobboard.participants import SilentRun, UnsentEnd, handles_all, names_of, silent_runs_of, unsent_of
 from jobboard.states import JobState
 from jobboard.text import duration, last_line_of, short_duration, utc
 
@@ -51,11 +51,11 @@ def why(board: JobBoard, job: Job) -> list[Reason]:
 
     While a shard of the board is away, the first one names it, and says what is unknown therefore.
 
-    Kinds: ``shard_away``, ``complete``, ``trashed``, ``key_taken``, ``claimed``, ``unsent``, ``owner_gone``,
-    ``owner_unknown``, ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``, ``name_slots``, ``delayed``,
-    ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``, ``lane_full``, ``lane_offered``,
-    ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``, ``no_free_slot``, ``stuck``,
-    ``behind``, ``runs_again``, ``failed_before``, ``next``, ``start_by``.
+    Kinds: ``shard_away``, ``complete``, ``trashed``, ``key_taken``, ``claimed``, ``unsent``, ``handler_silent``,
+    ``owner_gone``, ``owner_unknown``, ``cancel_asked``, ``board_paused``, ``name_paused``, ``name_full``,
+    ``name_slots``, ``delayed``, ``parent_failed``, ``parents``, ``cycle``, ``graph``, ``signal``, ``lane_paused``,
+    ``lane_full``, ``lane_offered``, ``lane_rate``, ``blocked``, ``no_conductor``, ``quiet``, ``conductor_silent``,
+    ``no_free_slot``, ``stuck``, ``behind``, ``runs_again``, ``failed_before``, ``next``, ``start_by``.
     """
     record = job.record
     if record.state is JobState.COMPLETE:
@@ -117,6 +117,8 @@ def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     )
     reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}).{ask}")]
     reasons += [Reason("unsent", _unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
+    silent = silent_runs_of(owner) if owner else []
+    reasons += [Reason("handler_silent", _silent(run)) for run in silent if run.uuid == job.uuid]
     if owner is None and not known.unknown:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif owner is not None and not owner.alive:
@@ -132,6 +134,13 @@ def _unsent(end: UnsentEnd) -> str:
     return (
         f"Its handler has returned, and the store refuses its end for {duration(end.seconds)}: {end.error}. Its owner "
         f"tries on, and keeps the claim. To run it again nevertheless: jobboard release {end.uuid}"
+    )
+
+
+def _silent(run: SilentRun) -> str:
+    return (
+        f"Its handler had given no sign of life for {duration(run.seconds)} when its owner last told of it; "
+        f"after {duration(run.limit)} without progress, a step or a checkpoint its run counts as failed."
     )
 
 

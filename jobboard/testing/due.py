@@ -41,7 +41,7 @@ def run_due(
     Every claim ends as a conductor ends it: with the result, by a retry after the backoff, in the trash. What a
     handler raises is raised again after that, and the jobs behind it stay on the board. ``RunAgain`` and a cancel that
     was asked for are no failures. An ``async`` handler gets an event loop of its own. Claims don't expire meanwhile,
-    and a handler's ``timeout`` does not count.
+    and a handler's ``timeout`` and ``silent_for`` do not count.
 
     When nothing is left but jobs that it has run and that sleep (``job.sleep``), the clock of a board in memory is
     moved on to the moment at which the first one wakes. Jobs that wait for a signal stay on the board: send it, or move

@@ -154,6 +154,9 @@ def arrange(board: JobBoard, nightly: Schedule) -> None:
     Conductor("worker", board, handlers, executor="proces")  # arg-type, reportArgumentType
     Conductor("worker", board, handlers, grace="5")  # arg-type, reportArgumentType
     Backoff(first="1")  # arg-type, reportArgumentType
+    Handlers(backoff=lambda attempt: 1)  # arg-type, reportArgumentType
+    Handlers(broken_on="KeyError")  # arg-type, reportArgumentType
+    Handlers(give_up_after="1 day")  # arg-type, reportArgumentType
     RunAgain(after="5")  # arg-type, reportArgumentType
     jobboard.open("jobs", 5)  # arg-type, reportArgumentType
     jobboard.open("jobs").psot("pack")  # attr-defined, reportAttributeAccessIssue

@@ -46,6 +46,14 @@ class Person(BaseModel):
 handlers = Handlers()
 
 
+def wait_as_told(attempt: int, error: Exception) -> timedelta | float:
+    return timedelta(minutes=attempt) if isinstance(error, OSError) else 0.5
+
+
+Handlers(backoff=wait_as_told, broken_on=LookupError, give_up_after=timedelta(days=1))
+handlers.handler("unpack", backoff=wait_as_told, broken_on=(KeyError, ValueError), give_up_after=60)
+
+
 @handlers.handler("pack", max_attempts=5, backoff=Backoff(first=1), timeout=timedelta(minutes=1), executor="process")
 def pack(job: RunningJob, order: Order) -> str | RunAgain:
     job.progress(1, 2, "packing")

@@ -55,9 +55,10 @@ class ProcessExecutor(Executor):
         _check_importable("the board's converter", converter)
 
     def start(self) -> None:
-        for handler in self._handlers:
-            _check_importable(f"the handler for {handler.name!r}", handler.task)
-        self._tasks = [handler.task for handler in self._handlers]
+        self._parts = [(handler.task, handler.error_rules) for handler in self._handlers]
+        for task, rules in self._parts:
+            _check_importable(f"the handler for {task.name!r}", task)
+            _check_importable(f"a backoff, or broken_on, of the handler for {task.name!r}", rules)
         self._queue: HandoffQueue[Execution | None] = HandoffQueue()
         self._lock = threading.Lock()
         self._working: dict[Execution, WorkerProcess] = {}
@@ -101,7 +102,7 @@ class ProcessExecutor(Executor):
             self._dispose(worker)
 
     def _start_worker(self) -> WorkerProcess:
-        worker = WorkerProcess(self._tasks)
+        worker = WorkerProcess(self._parts)
         with self._lock:
             self._workers.add(worker)
         self._guard.watch(worker.pid)

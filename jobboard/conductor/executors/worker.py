@@ -10,17 +10,18 @@ import queue
 import signal
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.board import JobBoard
 from jobboard.conductor.batch_calling import BatchCall, BatchJob
 from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.job_facts import JobSnapshot
-from jobboard.conductor.outcome import Outcome, current_converter, outcome_of_call, plain_copy
+from jobboard.conductor.outcome import Outcome, current_converter, current_error_rules, outcome_of_call, plain_copy
+from jobboard.conductor.retrying import ErrorRules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.conductor.task import Task
@@ -29,8 +30,11 @@ from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
 
+#: What a worker knows of a handler.
+HandlerParts: TypeAlias = tuple[Task[Any, ..., Any], ErrorRules]
 
-def work(pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
+
+def work(pipe: Connection[Any, Any], handlers: Sequence[HandlerParts], begin_log: Callable[[], None] | None) -> None:
     """Serve the conductor at the other end of the pipe until it sends "leave", or dies."""
     # A process group of its own: a kill of the group includes what handlers have started, and Ctrl-C does not reach it.
     os.setpgid(0, 0)
@@ -42,8 +46,10 @@ def work(pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> No
     # It prints stacks even while a handler holds the interpreter; it fails where standard error is closed.
     with contextlib.suppress(RuntimeError, ValueError, AttributeError, OSError):
         faulthandler.register(signal.SIGUSR1)
+    if begin_log is not None:
+        begin_log()
     try:
-        Worker(pipe, tasks).serve()
+        Worker(pipe, handlers).serve()
     except BaseException:
         # Such as one that a library which limits the time of calls has raised here, too late for the handler.
         _tell_and_end()
@@ -55,10 +61,11 @@ class Worker:
     Each message carries the number of the execution that it belongs to.
     """
 
-    def __init__(self, pipe: Connection[Any, Any], tasks: Sequence[Task[Any, ..., Any]]) -> None:
+    def __init__(self, pipe: Connection[Any, Any], handlers: Sequence[HandlerParts]) -> None:
         self._pipe = pipe
         self._identity = _identity(pipe)
-        self._calls = {task.name: task.call for task in tasks}
+        self._calls = {task.name: task.call for task, _ in handlers}
+        self._error_rules = {task.name: rules for task, rules in handlers}
         self._contexts = FreshContexts()
         self._queue: queue.SimpleQueue[list[WorkerExecution] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
@@ -84,6 +91,7 @@ class Worker:
     def _outcome_of(self, executions: list[WorkerExecution]) -> Outcome:
         first = executions[0]
         current_converter.set(first.converter)
+        current_error_rules.set((self._error_rules[first.job.name], first.job))
         handler = self._calls[first.job.name]
         if isinstance(handler, BatchCall):
             jobs = [BatchJob(execution.job, execution) for execution in executions]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from jobboard.conductor import log
 from jobboard.conductor.execution import Execution
-from jobboard.conductor.executors.worker import work
+from jobboard.conductor.executors.worker import HandlerParts, work
 from jobboard.conductor.outcome import Batched, Failed, Outcome
-from jobboard.conductor.task import Task
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
 from jobboard.text import line_of
@@ -32,10 +32,12 @@ _ALIVE_POLL = 0.5
 class WorkerProcess:
     """Runs one execution at a time in another process; not usable once that process has died or was killed."""
 
-    def __init__(self, tasks: Sequence[Task[Any, ..., Any]]) -> None:
+    def __init__(self, handlers: Sequence[HandlerParts]) -> None:
         self._pipe: Connection[Any, Any]
         self._pipe, far = _context.Pipe()
-        self._process = _context.Process(target=work, args=(far, tasks), name=_NAME, daemon=True)
+        self._process = _context.Process(
+            target=work, args=(far, handlers, log.begin_log_of_worker), name=_NAME, daemon=True
+        )
         try:
             self._process.start()
         except BaseException as error:
