@@ -210,6 +210,53 @@ def key_for(post: Callable[..., Job]) -> Call:
     return left
 
 
+def by_declared(way: str) -> Callable[..., Job]:
+    """Post a job whose key's time was declared with its handler."""
+
+    def post(board: JobBoard, *, key: str, key_for: Any) -> Job:
+        handlers = Handlers()
+        if way == "add":
+            task = handlers.add("a", print, key_for=key_for)
+        else:
+            task = getattr(handlers, way)("a", key_for=key_for)(print)
+        return task.post(board, {}, key=key)
+
+    return post
+
+
+def kept_for(board: JobBoard) -> int:
+    """For how long the record of the job that ended last is kept."""
+    store = board._backend.store
+    return _hundreds(max(store.retained)[0] - store.clock())
+
+
+def claimed(board: JobBoard) -> Job:
+    board.post("a")
+    (job,) = board.claim_next("alice")
+    return job
+
+
+def consume(board: JobBoard, span: Any) -> int:
+    board.consume(claimed(board), "alice", retention=span)
+    return kept_for(board)
+
+
+def consume_many(board: JobBoard, span: Any) -> int:
+    board.consume_many([claimed(board)], "alice", retentions=[span])
+    return kept_for(board)
+
+
+async def aio_consume(board: aio.AsyncJobBoard, span: Any) -> int:
+    await board.consume(claimed(board._sync).uuid, "alice", retention=span)
+    return kept_for(board._sync)
+
+
+async def aio_consume_many(board: aio.AsyncJobBoard, span: Any) -> int:
+    job = claimed(board._sync)
+    await board.consume_many([job.uuid], "alice", retentions=[span])
+    return kept_for(board._sync)
+
+
 def max_delay(post: Callable[..., Job]) -> Call:
     def left(board: JobBoard, span: Any) -> int:
         ties = row_of(job := post(board, key=new_uuid(), max_delay=span)).ties
@@ -352,6 +399,12 @@ TABLE: dict[str, Call] = {
     **in_handlers("timeout"),
     **in_handlers("give_up_after"),
     **in_handlers("silent_for"),
+    **{name: call for name, call in in_handlers("retention").items() if name != "Handlers(retention)"},
+    **{f"Handlers.{way}(key_for)": key_for(by_declared(way)) for way in ("handler", "add", "batch")},
+    "JobBoard.consume(retention)": consume,
+    "JobBoard.consume_many(retentions)": consume_many,
+    "AsyncJobBoard.consume(retention)": through_aio(aio_consume),
+    "AsyncJobBoard.consume_many(retentions)": through_aio(aio_consume_many),
     "Backoff(first)": lambda board, span: Backoff(first=span),
     "Backoff(most)": lambda board, span: Backoff(most=span),
     "RunAgain(after)": lambda board, span: RunAgain(after=span).after,

@@ -247,12 +247,34 @@ def read_error(error: BaseException) -> Outcome:
 
 
 def _outcome_of_readable(error: BaseException) -> Outcome:
-    if isinstance(error, RunAgain):
-        return _run_later(error)
+    one = first_of(error) if is_only(error, (Broken,)) else alone(error)
+    if isinstance(one, RunAgain):
+        return _run_later(one)
     text = traceback_of(error, _from_handler(error))
-    if isinstance(error, Broken):
-        return Failed(text_of(error) or "its handler raised Broken", text, final=True)
-    return Failed(line_of(error), text)
+    if isinstance(one, Broken):
+        return Failed(text_of(one) or "its handler raised Broken", text, final=True)
+    return Failed(line_of(one), text)
+
+
+def is_only(error: BaseException, kinds: tuple[type[Exception], ...]) -> bool:
+    """Whether an error is of one of these classes, or a group of nothing else, as a ``TaskGroup`` raises it."""
+    if isinstance(error, BaseExceptionGroup):
+        return bool(kinds) and error.split(kinds)[1] is None
+    return issubclass(type(error), kinds)
+
+
+def alone(error: BaseException) -> BaseException:
+    """Return the error of a group of one; any other as it is."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group; any other as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _from_handler(error: BaseException) -> TracebackType | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobboard.conductor.calling import is_async, place_of, signature_of
 from jobboard.conductor.log import logger
-from jobboard.conductor.outcome import Broken, Failed
+from jobboard.conductor.outcome import Broken, Failed, alone, is_only
 from jobboard.text import line_of
 from jobboard.types import BackoffFunction, Seconds
 from jobboard.validation import check_delay, check_number
@@ -64,12 +64,13 @@ class ErrorRules:
 
     def judge(self, failed: Failed, error: BaseException, job: JobSnapshot) -> Failed:
         """Return what becomes of a job whose handler has raised this."""
-        if issubclass(type(error), self.broken_on):
+        if is_only(error, self.broken_on):
             return replace(failed, final=True)
-        if self.delay is None or not isinstance(error, Exception):
+        one = alone(error)
+        if self.delay is None or not isinstance(one, Exception):
             return failed
         try:
-            return replace(failed, delay=check_delay(self.delay(job.attempts, error), "backoff"))
+            return replace(failed, delay=check_delay(self.delay(job.attempts, one), "backoff"))
         except Broken:
             return replace(failed, final=True)
         except BaseException as fault:
