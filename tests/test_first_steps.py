@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,22 +36,32 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def conductor(blocks: list[tuple[str, str]], directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The conductor of the first terminal, with the handlers of the page."""
+def start_conductor(blocks: list[tuple[str, str]], directory: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts the conductor of the first terminal, with the handlers of the page; its claims end sooner."""
     handlers, command = blocks[1:3]
     assert (handlers[0], command[0]) == ("python", "shell")
     (directory / "mywork.py").write_text(handlers[1])
     script = f". jobs/bin/activate\n{command[1].replace('jobboard conductor', 'exec jobboard conductor')}"
-    process = subprocess.Popen(["bash", "-ec", script], cwd=directory, env=_environment())
-    yield process
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        environment = {**_environment(), "JOBBOARD_EXPIRY": "2"}
+        started.append(subprocess.Popen(["bash", "-ec", script], cwd=directory, env=environment))
+        return started[-1]
+
+    yield start
+    started[-1].send_signal(signal.SIGTERM)
+    assert started[-1].wait(60) == 0
 
 
 def test_the_five_minutes(
-    blocks: list[tuple[str, str]], directory: Path, conductor: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    blocks: list[tuple[str, str]],
+    directory: Path,
+    start_conductor: Callable[[], subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    install, _, _, look, mend, post = blocks
+    install, _, _, look, mend, worst, wait, post = blocks
+    conductor = start_conductor()
     assert install[1].splitlines()[-1] == "pip install '/path/to/clone[cli]'"
     monkeypatch.chdir(directory)
     *lines, status = look[1].splitlines()
@@ -63,7 +73,16 @@ def test_the_five_minutes(
             ["bash", "-ec", f"{_preparation(lines)}\n{mend[1]}"], env=_environment(), check=True, timeout=120
         )
         assert _find("later", directory)["result"] == 4
-    assert conductor.poll() is None
+        lose = worst[1].replace('"seconds": 20', '"seconds": 3').partition("kill -9 PID")[0]
+        subprocess.run(["bash", "-ec", f"{_preparation(lines)}\n{lose}"], env=_environment(), check=True, timeout=120)
+        eventually(lambda: board.find("count", "worst").state is JobState.CLAIMED, 60)
+        [entity] = board.entities()
+        assert entity.name.split(":")[1] == str(conductor.pid)
+    conductor.kill()
+    conductor.wait(60)
+    start_conductor()
+    subprocess.run(["bash", "-ec", f"{_preparation(lines)}\n{wait[1]}"], env=_environment(), check=True, timeout=120)
+    assert _find("worst", directory)["attempts"] == 2
     known = subprocess.run(
         ["bash", "-ec", f"{_preparation(lines)}\n{status}"], env=_environment(), check=False, timeout=60
     )
