@@ -338,7 +338,8 @@ class MemoryStore:
             moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]
         if self.lanes.by_name:
             moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
-            if self.lanes.may_exchange and self.blocked.first(names, refused) is not None:
+            if self.blocked.first(names, refused) is not None:
+                # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
                 moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
 

@@ -182,9 +182,9 @@ class LaneIndex:
         return heapq.nsmallest(count, lanes, key=lambda lane: (-self.count(lane, Part.BLOCKED), lane))
 
     @property
-    def may_exchange(self) -> bool:
-        """Whether a lane has both claimable and BLOCKED jobs."""
-        return len(self._mixed) > 0
+    def has_jobs(self) -> bool:
+        """Whether a lane has live jobs."""
+        return bool(self._lanes)
 
     def mixed(self, after: str, count: int) -> list[str]:
         """Return up to ``count`` lanes that have both, by their texts; behind the last one comes the first."""

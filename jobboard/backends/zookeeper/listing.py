@@ -307,7 +307,8 @@ class Listing:
         # The end of a claim makes room for its name, too.
         timer = self.timers.first(names, paused)
         moments = [None if timer is None else timer[0], self.lanes.next_look(), self.marks.next_due()]
-        if self.lanes.may_exchange and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
+        if self.lanes.has_jobs and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
+            # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
             moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
 

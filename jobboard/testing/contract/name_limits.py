@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from jobboard.board import JobBoard
+from jobboard.backends.lanes import EXCHANGE_POLL
+from jobboard.board import JobBoard, client_of
 from jobboard.errors import UnclaimableJob
 from jobboard.events import JobEvent
 from jobboard.job import Job, Posting
@@ -34,9 +35,21 @@ from jobboard.testing.harness import Harness
 
 _ENDS = FREEING | KEEPING
 
+#: Why the jobs of a name can't be claimed.
+stuck = pytest.mark.parametrize("why", ["nobody asks for it", "its name is paused", "its name is full"])
+
 
 def limit_name(board: JobBoard, running: int | None, name: str = "resize") -> None:
     board.limits.set(name=name, running=running)
+
+
+def names_beside_stuck(board: JobBoard, why: str) -> list[str]:
+    """Let nobody claim "resize" for this reason; return the names to ask for."""
+    if why == "its name is paused":
+        board.pause("resize")
+    elif why == "its name is full":
+        limit_name(board, 0)
+    return ["rotate", "crop"] if why == "nobody asks for it" else ["resize", "rotate", "crop"]
 
 
 def claimed_in_turn(board: JobBoard, name: str) -> Job:
@@ -243,19 +256,31 @@ class NameLimitCases(LaneCase):
         assert claim_all(board) == [tied[0], outside]
 
     @of_lanes
-    @pytest.mark.parametrize("why", ["nobody asks for it", "its name is paused", "its name is full"])
+    @stuck
     def test_what_nobody_can_claim_does_not_hold_up_its_lane(self, board: JobBoard, why: str) -> None:
         limit(board, 1)
         holder, waiting = post_in(board), post_in(board, name="rotate")
-        if why == "its name is paused":
-            board.pause("resize")
-        elif why == "its name is full":
-            limit_name(board, 0)
-        names = ["rotate"] if why == "nobody asks for it" else None
+        names = names_beside_stuck(board, why)
         (job,) = eventually(lambda: board.claim_next("bob", names, 1, LONG))
         assert (job, states_of(board, holder, waiting)) == (waiting, [BLOCKED, CLAIMED])
         board.consume(job, "bob")
         assert states_of(board, holder) == [UNCLAIMED]
+
+    @of_lanes
+    @stuck
+    def test_who_waits_behind_a_stuck_name_asks_again_soon(self, board: JobBoard, why: str) -> None:
+        """Also while the jobs of other names have all slots: as they end, the stuck ones are admitted first."""
+        limit(board, 1)
+        board.post_many([Posting("resize", lane=LANE, priority="high") for _ in range(3)])
+        others = [post_in(board, name=name) for name in ("rotate", "crop", "rotate")]
+        names = names_beside_stuck(board, why)
+        with client_of(board).waiter(frozenset(names)) as waiter:
+            for job in others:
+                assert eventually(lambda: board.claim_next("bob", names, 1, LONG)) == [job]
+                due = waiter.ready_in()
+                is_last = job == others[-1]
+                assert is_last or (due is not None and due <= EXCHANGE_POLL)
+                board.consume(job, "bob")
 
     @of_lanes
     def test_what_names_exchange_often_does_not_fill_the_history(self, board: JobBoard) -> None:
