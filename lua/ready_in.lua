@@ -15,6 +15,7 @@ if answer then
   return answer
 end
 
+-- include: exchangeable
 -- include: expire_and_promote
 -- include: rescue
 
@@ -26,19 +27,37 @@ forget_gone()
 
 -- While jobs of its names are BLOCKED, a waiter looks this often.
 local EXCHANGE_POLL = 1000000
+-- Of more names with BLOCKED jobs, no lane is asked whether it has any of them.
+local MAX_HEADS = 20
 
 local request = cmsgpack.unpack(ARGV[1])
 local names = request[1]
 
--- The job that waits first for the lane of a timer.
-local function first_of_lane(timer)
-  local member = string.byte(timer) == 10 and redis.call('ZRANGE', key('lane', string.sub(timer, 2)), 0, 0)[1]
-  return member and load(string.sub(member, 13))
+-- When a job of a wanted name may start, of a lane that is looked at at a moment: now, if one can be claimed in
+-- exchange; else then, if the first that waits for the lane is one, or if nobody who waits can claim that, so that
+-- another one is exchanged for it. `blocked` are the wanted names with BLOCKED jobs.
+local function start_in(lane, look_at, wanted, blocked, paused)
+  local member = redis.call('ZRANGE', key('lane', lane), 0, 0)[1]
+  local first = member and load(string.sub(member, 13))
+  if not first then
+    return nil
+  end
+  local some, may_exchange = {unpack(blocked, 1, math.min(#blocked, MAX_HEADS))}, not limit_of(first).is_strict
+  if may_exchange and exchangeable_in(lane, some, wanted) then
+    return now
+  elseif wanted(first.name) then
+    return look_at
+  end
+  local waiting = key('waiting', first.name)
+  local is_awaited = not paused[first.name] and redis.call('ZCOUNT', waiting, now_text, '+inf') > 0
+  if may_exchange and not is_awaited and (#blocked > #some or first_blocked(lane, some)) then
+    return look_at
+  end
 end
 
 -- The earliest moment of a timer that belongs to a wanted name. If there are too many others before it, the last one
 -- seen is the answer: nothing wanted is due before that.
-local function next_due(timer, wanted)
+local function next_due(timer, wanted, blocked, paused)
   -- Overdue members have a newer format, and are not for this client.
   local members = redis.call(
     'ZRANGEBYSCORE', key(timer), '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', 0, wanted and 100 or 1)
@@ -51,9 +70,14 @@ local function next_due(timer, wanted)
   end
   fetch(uuids)
   for index, uuid in ipairs(uuids) do
-    local job = jobs[uuid] or first_of_lane(uuid)
+    local job, moment = jobs[uuid], tonumber(members[2 * index])
     if job and wanted(job.name) then
-      return tonumber(members[2 * index])
+      return moment
+    elseif string.byte(uuid) == 10 then
+      moment = start_in(string.sub(uuid, 2), moment, wanted, blocked, paused)
+      if moment then
+        return moment
+      end
     end
   end
   return #uuids == 100 and tonumber(members[200]) or nil
@@ -77,19 +101,6 @@ local function is_ready()
   return false
 end
 
--- Whether a job of a wanted name waits for its lane: an exchange may let it be claimed before anything else happens.
-local function may_exchange_soon(paused)
-  if redis.call('EXISTS', key('blocked_lanes')) == 0 then
-    return false
-  end
-  for _, name in ipairs(names or {}) do
-    if not paused[name] and redis.call('EXISTS', state_index('BLOCKED', name)) == 1 then
-      return true
-    end
-  end
-  return not names
-end
-
 local function next_moment()
   local paused, count = paused_names()
   if paused[''] then
@@ -98,16 +109,14 @@ local function next_moment()
   if is_ready() then
     return now
   end
-  local wanted
+  local wanted, blocked = nil, {}
   if names or count > 0 then
-    local chosen = {}
-    for _, name in ipairs(names or {}) do
-      chosen[name] = true
-    end
-    wanted = function(name) return not paused[name] and (not names or chosen[name]) end
+    wanted = granted(names, paused)
+    blocked = redis.call('EXISTS', key('blocked_lanes')) == 1 and blocked_names(names, paused) or {}
   end
-  local lease, delay = next_due('leases', wanted), next_due('delayed', wanted)
-  local poll = may_exchange_soon(paused) and now + EXCHANGE_POLL or math.huge
+  local lease, delay = next_due('leases', wanted), next_due('delayed', wanted, blocked, paused)
+  -- An exchange may let one of them be claimed before anything else happens.
+  local poll = #blocked > 0 and now + EXCHANGE_POLL or math.huge
   local moment = math.min(lease or math.huge, delay or math.huge, poll)
   return moment < math.huge and moment or nil
 end

@@ -11,6 +11,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.errors import UnclaimableJob
 from jobboard.events import JobEvent
 from jobboard.job import Job, Posting
+from jobboard.limit import Rate
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
@@ -281,6 +282,29 @@ class NameLimitCases(LaneCase):
                 is_last = job == others[-1]
                 assert is_last or (due is not None and due <= EXCHANGE_POLL)
                 board.consume(job, "bob")
+
+    @of_lanes
+    @stuck
+    def test_a_stuck_name_uses_up_no_rate(self, board: JobBoard, why: str) -> None:
+        """Who waits for the others of its lane wakes when the rate lets the next job start, whose ever that is."""
+        limit(board, None, rate=Rate(2, per=1.0))
+        board.post_many([Posting("resize", lane=LANE, priority="high") for _ in range(9)])
+        others = [post_in(board, name=name) for name in ("rotate", "crop", "rotate", "crop")]
+        names, claimed = names_beside_stuck(board, why), list[Job]()
+        with client_of(board).waiter(frozenset(names)) as waiter:
+
+            def are_all_claimed() -> bool:
+                claimed.extend(board.claim_next("bob", names, 9, LONG))
+                if len(claimed) == len(others):
+                    return True
+                due = waiter.ready_in()
+                assert due is not None
+                assert due < EXCHANGE_POLL, "a poll"
+                waiter.wait(due)
+                return False
+
+            eventually(are_all_claimed)
+        assert claimed == others
 
     @of_lanes
     def test_what_names_exchange_often_does_not_fill_the_history(self, board: JobBoard) -> None:
