@@ -26,7 +26,7 @@ class StepStore(abc.ABC):
 
     @abc.abstractmethod
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
-        """Keep a signal for a live job; one that waits for it is on the board in the same step (``lifecycle.signal``).
+        """Keep a signal for a live job; one that waits for it is on the board in the same step (``waiting.signal``).
 
         A repeat, and any later signal of this name, finds the first one (REPEATED).
         """

@@ -66,7 +66,9 @@ class Batch:
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for its call any more."""
-        return self.room == 0 and all(member.outcome is not None for member in self.close())
+        with self._lock:
+            is_full = self._is_closed or len(self._members) >= self._size
+            return is_full and all(member.outcome is not None for member in self._members)
 
     def refusal(self) -> Outcome | None:
         """Return the outcome of a call that serves nobody, and None if it may begin."""
