@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from harnesses.server_harness import GARBAGE, ServerHarness
 from jobboard.backends.address import Address
@@ -15,17 +16,38 @@ from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
 from jobboard.backends.sql.postgresql.mode import Connect
 from jobboard.board import JobBoard
 
+#: Tables of other names than the usual ones, with which everything must work as well.
+OTHER_NAMES = {"prefix": "ours_"}
+IN_SCHEMA = {**OTHER_NAMES, "schema": "others"}
+
 
 class SqlHarness(ServerHarness):
+    """A database on a server that runs already.
+
+    :param options: of the boards, also of those that another process opens.
+    """
+
+    def __init__(self, uri: str, **options: str) -> None:
+        super().__init__(uri)
+        self._options = {**self.backend_options, **options}
+
+    def uri(self) -> str:
+        query = urlencode(self._options)
+        return f"{super().uri()}?{query}" if query else super().uri()
+
+    def backend(self, name: str) -> Backend:
+        return self.backend_class(name, Address.parse(self.uri()), **self._options)
+
     def corrupt(self, board: JobBoard, uuid: str) -> None:
         assert self.run_sql(board, "UPDATE jobboard_jobs SET body = %s WHERE uuid = %s", GARBAGE, uuid) == 1
 
     def write_layout(self, board: JobBoard, number: str) -> str:
         backend: Any = board._backend
+        named = backend._table_names.apply
         with backend.database._borrow() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT value FROM jobboard_meta WHERE name = 'version'")
+            cursor.execute(named("SELECT value FROM jobboard_meta WHERE name = 'version'"))
             before = str(cursor.fetchone()[0])
-            cursor.execute("UPDATE jobboard_meta SET value = %s WHERE name = 'version'", (number,))
+            cursor.execute(named("UPDATE jobboard_meta SET value = %s WHERE name = 'version'"), (number,))
         return before
 
     def run_sql(self, board: JobBoard, sql: str, *parameters: Any) -> int:
@@ -33,7 +55,7 @@ class SqlHarness(ServerHarness):
         backend: Any = self.backend(board.name)
         backend.open(5.0)
         with backend.database._borrow() as connection, connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
+            cursor.execute(backend._table_names.apply(sql), parameters)
             count = cursor.rowcount
         backend.close()
         return int(count)
@@ -52,9 +74,6 @@ class DistributedHarness(PostgresqlHarness):
 
     backend_options: ClassVar[Mapping[str, Any]] = {"mode": "distributed"}
 
-    def uri(self) -> str:
-        return f"{super().uri()}?mode=distributed"
-
 
 class WarmPostgresqlHarness(PostgresqlHarness):
     """Its boards leave their connections to those of later tests.
@@ -65,17 +84,17 @@ class WarmPostgresqlHarness(PostgresqlHarness):
     :param idle: the connections that no board has.
     """
 
-    def __init__(self, uri: str, idle: list[Any]) -> None:
-        super().__init__(uri)
+    def __init__(self, uri: str, idle: list[Any], **options: str) -> None:
+        super().__init__(uri, **options)
         self._idle = idle
 
     def backend(self, name: str) -> Backend:
-        return _WarmBackend(self._idle, name, Address.parse(self.uri()))
+        return _WarmBackend(self._idle, name, Address.parse(self.uri()), **self._options)
 
 
 class _WarmBackend(PostgresqlBackend):
-    def __init__(self, idle: list[Any], name: str, address: Address) -> None:
-        super().__init__(name, address)
+    def __init__(self, idle: list[Any], name: str, address: Address, **options: Any) -> None:
+        super().__init__(name, address, **options)
         self._idle = idle
 
     def _driver_of(self, connect: Connect, where: str, table_names: TableNames) -> PostgresqlDriver:

@@ -1,4 +1,4 @@
-"""The contract on PostgreSQL."""
+"""The contract on PostgreSQL, with tables of other names in a schema; most other tests have the usual ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from harnesses.sql_harness import WarmPostgresqlHarness
+from harnesses.sql_harness import IN_SCHEMA, WarmPostgresqlHarness
 from servers.postgresql_servers import PostgresqlServer
 
 from jobboard.testing import CONTRACT_CASES, Contract, Harness
@@ -24,7 +24,7 @@ def idle_connections() -> Iterator[list[Any]]:
 
 @pytest.fixture
 def harness(postgresql: PostgresqlServer, idle_connections: list[Any]) -> Iterator[Harness]:
-    with WarmPostgresqlHarness(postgresql.uri, idle_connections) as harness:
+    with WarmPostgresqlHarness(postgresql.uri, idle_connections, **IN_SCHEMA) as harness:
         yield harness
 
 

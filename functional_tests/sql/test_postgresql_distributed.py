@@ -195,6 +195,17 @@ def test_several_programs_may_make_the_tables_at_the_same_moment(postgresql: Pos
             board.close()
 
 
+@pytest.mark.parametrize("mode", ["session", "distributed"])
+def test_whose_schema_exists_needs_no_right_to_make_one(postgresql: PostgresqlServer, mode: str) -> None:
+    team = f"team_{mode}"
+    with postgresql.client() as client:
+        client.execute(f"CREATE ROLE {team} LOGIN".encode())
+        client.execute(f"CREATE SCHEMA {team} AUTHORIZATION {team}".encode())
+    uri = postgresql.uri.replace("postgres@", f"{team}@")
+    with fetch("b", f"{uri}?mode={mode}&schema={team}") as board:
+        board.post("resize")
+
+
 def test_a_board_that_was_made_in_one_mode_is_migrated_and_audited_in_the_other(postgresql: PostgresqlServer) -> None:
     with PostgresqlHarness(postgresql.uri) as harness, DistributedHarness(postgresql.uri) as other:
         board = harness.board()

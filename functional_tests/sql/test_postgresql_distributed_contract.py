@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from harnesses.deployments import FurtherContract
-from harnesses.sql_harness import DistributedHarness
+from harnesses.sql_harness import IN_SCHEMA, DistributedHarness
 from servers.pgbouncer_servers import PgbouncerServer
 from servers.postgresql_servers import PostgresqlServer
 from turns import is_whole
@@ -31,7 +31,7 @@ def pgbouncer(postgresql: PostgresqlServer) -> Iterator[PgbouncerServer]:
 
 @pytest.fixture
 def harness(pgbouncer: PgbouncerServer) -> Iterator[Harness]:
-    with DistributedHarness(pgbouncer.uri) as harness:
+    with DistributedHarness(pgbouncer.uri, **IN_SCHEMA) as harness:
         yield harness
 
 

@@ -13,8 +13,8 @@ from sqlalchemy.engine import Dialect as Compiler
 DEFAULT_PREFIX = "jobboard_"
 
 _TABLE = re.compile(
-    rf"\b{DEFAULT_PREFIX}(meta|boards|jobs|lanes|limits|rates|journal|pauses|entities|books|book_entries|schedules"
-    r"|edges|marks|steps|signals|windows)\b"
+    rf"\b(OF )?{DEFAULT_PREFIX}(meta|boards|jobs|lanes|limits|rates|journal|pauses|entities|books|book_entries"
+    r"|schedules|edges|marks|steps|signals|windows)\b"
 )
 _INDEX = re.compile(rf"\b((?:CREATE (?:UNIQUE )?INDEX |CONSTRAINT |UNIQUE KEY |FORCE INDEX \()){DEFAULT_PREFIX}")
 _ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -31,7 +31,11 @@ class TableNames:
         """Return a statement with this installation's names."""
         if self.prefix == DEFAULT_PREFIX and self.schema is None:
             return text
-        return _TABLE.sub(lambda found: self.table(found[1]), _INDEX.sub(rf"\g<1>{self.prefix}", text))
+        return _TABLE.sub(self._table_found, _INDEX.sub(rf"\g<1>{self.prefix}", text))
+
+    def _table_found(self, found: re.Match[str]) -> str:
+        # FOR UPDATE OF wants the name without its schema.
+        return f"{found[1]}{self.prefix}{found[2]}" if found[1] else self.table(found[2])
 
     def table(self, name: str) -> str:
         """Return how a table is written; ``name`` is without the prefix."""

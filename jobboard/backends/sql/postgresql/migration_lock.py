@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from jobboard.backends.sql.dialect import TableNames
+from jobboard.backends.sql.postgresql.tables import missing_schema
 from jobboard.errors import BoardUnavailable
 
 #: Seconds between two tries.
@@ -60,7 +61,8 @@ def locked_row(
 
 
 def _make(connection: psycopg.Connection[Any], table_names: TableNames, table: str) -> None:
-    made = [] if table_names.schema is None else [f'CREATE SCHEMA IF NOT EXISTS "{table_names.schema}"']
+    schema = missing_schema(connection, table_names)
+    made = [] if schema is None else [f'CREATE SCHEMA IF NOT EXISTS "{schema}"']
     made += [
         f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY)",
         f"INSERT INTO {table} (id) VALUES (1) ON CONFLICT DO NOTHING",  # nosec B608 # a checked name

@@ -9,7 +9,7 @@ from sqlalchemy import Index, MetaData, Table, text
 from sqlalchemy.schema import CreateIndex
 
 from jobboard.backends.sql import schema
-from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.dialect import Dialect, TableNames
 from jobboard.backends.sql.planner import FoundTable, Planner, Step, bare, must_be_set
 
 # How far posts fill a page, in percent. A post, a claim and a consume each add an entry of their job to these indexes,
@@ -75,16 +75,23 @@ def planner_of(cursor: Any, dialect: Dialect) -> Planner:
         found[table].indexes[index.removeprefix(names.prefix)] = columns
         if not is_valid:
             found[table].invalid.add(index.removeprefix(names.prefix))
-    has_schema = cursor.execute("SELECT to_regnamespace(%s)", [f'"{names.schema or "public"}"']).fetchone() != (None,)
-    return PostgresqlPlanner(dialect, tables, found, None if has_schema else names.schema)
+    return PostgresqlPlanner(dialect, tables, found, missing_schema(cursor, names))
+
+
+def missing_schema(cursor: Any, names: TableNames) -> str | None:
+    """Return the schema that must be made; ``IF NOT EXISTS`` asks for the right to make one that exists, too."""
+    if names.schema is None:
+        return None
+    found = cursor.execute("SELECT to_regnamespace(%s)", [f'"{names.schema}"']).fetchone()
+    return names.schema if found == (None,) else None
 
 
 class PostgresqlPlanner(Planner):
     """Builds indexes concurrently, and checks constraints after it has added them: each lock of a table is short."""
 
-    def __init__(self, dialect: Dialect, tables: Any, found: Any, missing_schema: str | None) -> None:
+    def __init__(self, dialect: Dialect, tables: Any, found: Any, missing: str | None) -> None:
         super().__init__(dialect, tables, found)
-        self._missing_schema = missing_schema
+        self._missing_schema = missing
 
     def steps(self, version: str | None) -> list[Step]:
         made: list[Step] = [] if self._missing_schema is None else [(f'CREATE SCHEMA "{self._missing_schema}"',)]
