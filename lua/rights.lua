@@ -15,7 +15,7 @@ local NEEDED = {
   {'HGET', any, ''}, {'HSET', any, '', ''}, {'HSETNX', any, '', ''}, {'HDEL', any, ''}, {'HMGET', any, ''},
   {'HLEN', any}, {'HEXISTS', any, ''}, {'HGETALL', any}, {'HINCRBY', any, '', '1'}, {'HSCAN', any, '0'},
   {'ZADD', any, '0', ''}, {'ZREM', any, ''}, {'ZRANGE', any, '0', '0'}, {'ZRANGEBYSCORE', any, '0', '0'},
-  {'ZRANGEBYLEX', any, '-', '+'}, {'ZCARD', any}, {'ZCOUNT', any, '0', '0'}, {'ZSCORE', any, ''},
+  {'ZRANGEBYLEX', any, '-', '+'}, {'ZCARD', any}, {'ZCOUNT', any, '0', '0'}, {'ZSCORE', any, ''}, {'ZRANDMEMBER', any},
   {'SADD', any, ''}, {'SREM', any, ''}, {'SMEMBERS', any}, {'SCARD', any}, {'SRANDMEMBER', any},
   {'RPUSH', any, ''}, {'RPOP', any}, {'LSET', any, '0', ''}, {'LRANGE', any, '0', '0'},
   {'SPUBLISH', channel, ''}, {'PUBSUB', 'SHARDNUMSUB', channel}, {'SSUBSCRIBE', channel}, {'SUNSUBSCRIBE', channel},
