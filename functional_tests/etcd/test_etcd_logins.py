@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -131,3 +132,28 @@ def test_a_login_that_is_older_than_a_change_of_the_users_is_renewed(tmp_path: P
         board.post("resize")
         server.ask_as_root("/auth/role/add", {"name": "another"})
         assert posts(board)
+
+
+def test_a_login_that_is_later_than_a_restored_copy_is_given_up(tmp_path: Path) -> None:
+    """A simple token has the number of an entry of the log in it; the server is silent until it has that entry."""
+    copy, received = tmp_path / "copy", list[str | None]()
+    with Guarded() as server, fetch("logins", uri_at(server.port), timeout=1.0) as board:
+        board.post("resize")
+        data = server.folder / "data"
+        server.kill()
+        shutil.copytree(data, copy)
+        server.start()
+        for _ in range(20):
+            board.post("resize")
+        server.end_logins()
+        assert posts(board)
+        board.subscribe(lambda event: received.append(event.uuid), ["POSTED"])
+        eventually(lambda: posts(board) and received)
+        server.kill()
+        shutil.rmtree(data)
+        shutil.copytree(copy, data)
+        server.start()
+        received.clear()
+        eventually(lambda: posts(board))
+        assert board.job_count == 2
+        eventually(lambda: posts(board) and received)

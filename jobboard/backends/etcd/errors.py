@@ -69,7 +69,7 @@ _MEANINGS: dict[str, type[Exception] | str] = {
     "request is too large": _TOO_LARGE,
     "received message larger than max": _TOO_LARGE,
     "too many operations in txn request": "raise its --max-txn-ops to 128 or more",
-    "permission denied": "this user lacks a right; see 'Least rights' in the docs of the etcd board",
+    "permission denied": "this user lacks a right; see 'Users and rights' in the docs of the etcd board",
     "authentication failed": "it refuses this user and password",
     "CommonName of client": "beside users, its gateway takes only a client's certificate that has no common name (CN)",
     "authentication is not enabled": "it knows no users; leave out USER:PASSWORD",

@@ -208,20 +208,24 @@ class HttpClient:
     def _logged_in(self, send: Callable[[str | None, Etcd3Client], T], changes: bool) -> T:
         """Send a request; log in and send it again if the login has expired, of which the server did nothing."""
         login = self.login
+        if login.is_in_doubt:
+            login.renew(login.token)
         for left in reversed(range(_MAX_LOGINS)):
             token = login.token
             try:
-                return self._try_all(functools.partial(send, token), changes)
+                return self._try_all(functools.partial(send, token), changes, token)
             except LoginExpired as error:
                 if not left or not login.has_user:
                     raise refused_login(error) from None
             login.renew(token)
         raise AssertionError("the last try returns or raises")
 
-    def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool) -> T:
+    def _try_all(self, send: Callable[[Etcd3Client], T], changes: bool, token: str | None = None) -> T:
         """Ask one endpoint after the other, beginning with the one that answered last.
 
         Those that refuse for now are asked again until the timeout of one request is over.
+
+        :param token: that of the login with which it is sent.
         """
         attempts = _Attempts(len(self._settings.endpoints), self._settings.timeout, self._opened_by)
         while True:
@@ -239,6 +243,8 @@ class HttpClient:
                 self.is_reachable = True
                 raise fault from None
             self._next_endpoint(at)
+            if isinstance(fault, NoReply):
+                self.login.doubt(token)
             if isinstance(fault, NoReply) and changes:
                 self.is_reachable = False
                 raise reply_lost(self.where, fault) from None

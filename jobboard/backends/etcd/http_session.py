@@ -101,11 +101,25 @@ class Login:
         self._lock = threading.Lock()
         #: What etcd gave for the password. It stays until there is another one, since other threads send it meanwhile.
         self.token: str | None = None
+        self._doubted: str | None = None
 
     @property
     def has_user(self) -> bool:
         """Whether a user is configured."""
         return self._settings.username is not None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a request with the present token got no reply."""
+        return self.token is not None and self.token == self._doubted
+
+    def doubt(self, token: str | None) -> None:
+        """Note that a request with this token got no reply.
+
+        A simple token has the number of an entry of the server's log in it. A server that was restored from a copy of
+        before that entry does not refuse the token: it waits for the entry.
+        """
+        self._doubted = token
 
     def renew(self, expired: str | None) -> None:
         """Log in, unless another thread has done so since ``expired`` was the token.
