@@ -69,6 +69,23 @@ def test_a_server_without_the_command_is_used_and_does_not_tell() -> None:
         assert kept(server.uri)[0] is None
 
 
+def test_a_log_that_the_server_would_not_load_again_is_a_finding() -> None:
+    with RedisServer({"appendonly": "yes", "appendfsync": "always"}) as server, server.client() as client:
+        client.execute_command("ACL", "SETUSER", "some", "reset", "on", ">x", "~*", "&*", "+@all")
+        uri = server.uri_of("some", "x")
+        assert kept(uri) == (True, "")
+        client.execute_command("ACL", "SETUSER", "default", "off", "resetkeys", "nocommands")
+        with server.client(username="some", password="x") as operator, fetch("x", uri) as board:
+            [finding] = told(board)
+            command, _, rest = finding.text.partition("To keep them: ")[2].partition(",")
+            assert rest
+            operator.execute_command(*command.split())
+            assert kept(uri) == (True, "")
+            board.post("resize")
+            operator.execute_command("DEBUG", "LOADAOF")
+            assert board.job_count == 1
+
+
 def test_of_a_cluster_the_node_of_the_board_is_asked() -> None:
     with RedisCluster() as cluster:
         assert kept(cluster.uri)[0] is False

@@ -31,6 +31,12 @@ _COSTS = {
 }
 _NOTHING_KEPT = "keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops"
 _REMEDY = "To keep them: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
+#: https://github.com/redis/redis/issues/14541
+_NOT_LOADED = (
+    "loads its AOF with the rights of the user default, who may not write: all jobs since its last rewrite are "
+    "gone when it starts again, unless its version asks for no rights then. To keep them: ACL SETUSER default ~* &* "
+    "+@all, and the same in its configuration; default may stay off"
+)
 
 
 class ServerChecks:
@@ -63,6 +69,8 @@ class ServerChecks:
             self._check_disk(is_appending, version)
         if not is_appending:
             self._warn_if_nothing_is_saved()
+        elif not self._loads_its_log():
+            warn_once(logger, f"Redis at %s {_NOT_LOADED}", self._where)
 
     def facts(self, section: str = "everything") -> dict[str, str]:
         """Return what the server says of itself; {} if this user may not ask."""
@@ -124,9 +132,11 @@ class ServerChecks:
         return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
 
     def persistence(self) -> Persistence:
-        """Return what the server keeps on disk; one request, and one more for a user who may not see its settings."""
+        """Return what the server keeps on disk; a request, and another one if it has an AOF or tells no settings."""
         settings = _settings_in(self._ask("CONFIG", "GET", *_OF_DISK) or [])
         if settings.get(b"appendonly") == b"yes":
+            if not self._loads_its_log():
+                return Persistence(False, f"Redis at {self._where} {_NOT_LOADED}")
             return Persistence(True, _COSTS.get(settings.get(b"appendfsync", b""), ""))
         if settings.get(b"save"):
             return Persistence(True, "a crash of the server loses all since its last snapshot (appendonly no)")
@@ -139,6 +149,10 @@ class ServerChecks:
     def _warn_if_nothing_is_saved(self) -> None:
         if _settings_in(self._ask("CONFIG", "GET", "save") or []).get(b"save") == b"":
             warn_once(logger, f"Redis at %s {_NOTHING_KEPT}", self._where)
+
+    def _loads_its_log(self) -> bool:
+        """Whether the server may do again what scripts have written; True too if this user may not ask."""
+        return self._ask("ACL", "DRYRUN", "default", "HSET", self._client.key, "", "") in (None, b"OK")
 
     def _ask(self, *command: str) -> Any:
         """Return the reply, or None if this user may not ask, or nobody: providers remove CONFIG."""
