@@ -17,7 +17,8 @@ from jobboard.testing import run_due
 
 #: Signals within one package, which catches them itself, and the module that does so.
 INTERNAL = {
-    "client.graphs.GraphRefused": "client.graphs, board.producing, board.postings",
+    "client.graph.GraphRefused": "client.graph_staging, board.producing, board.following",
+    "client.graph.UnfinishedGraph": "client.graphs",
     "codec.NewerFormat": "what it is raised for is left to newer clients (board.handles, schedules.firing)",
     "backends.etcd.errors.EndpointFailed": "http_client",
     "backends.etcd.errors.LeaseExists": "leases",

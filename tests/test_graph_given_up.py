@@ -6,7 +6,8 @@ from jobboard import JobBoard
 from jobboard.backends.edge_rows import GRAPH_TTL
 from jobboard.backends.rows import NewJob, Verdict
 from jobboard.board import client_of
-from jobboard.client.graphs import Graph, GraphPoster
+from jobboard.client.graph import Graph
+from jobboard.client.graphs import GraphPoster
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import clock_of, memory_board
 from jobboard.validation import new_uuid

@@ -118,3 +118,8 @@ def is_graph(parent: str) -> bool:
 def parent_of_graph(graph: str) -> str:
     """Return a graph as a parent."""
     return _GRAPH + graph
+
+
+def graph_of_parent(parent: str) -> str:
+    """Return the graph that a parent is."""
+    return parent.removeprefix(_GRAPH)

@@ -56,7 +56,7 @@ class EdgeStore(abc.ABC):
 
     @abc.abstractmethod
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        """Return the next edges to the children of a job, without results, in an order of the store's own."""
+        """Return the next edges to the children of a job or graph, without results, in an order of the store's own."""
 
     @abc.abstractmethod
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
@@ -72,6 +72,13 @@ class EdgeStore(abc.ABC):
     @abc.abstractmethod
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         """Count the parents of each of up to 100 jobs by their outcomes; costs nothing that grows with the edges."""
+
+    @abc.abstractmethod
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        """Return the graph for which each of up to 100 jobs waits still, or None: for none.
+
+        Its jobs may not know yet that it is sealed, or given up.
+        """
 
 
 class NoEdges(EdgeStore):
@@ -103,3 +110,6 @@ class NoEdges(EdgeStore):
 
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         return [EdgeCounts() for _ in children]
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        return [None for _ in children]

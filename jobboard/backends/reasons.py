@@ -8,6 +8,7 @@ from jobboard.states import JobPriority
 MISSED = "it had not begun by the moment that start_by gives"
 
 #: Why a job is taken off the board whose graph no client completed.
+#: Of a job that was given up with its graph; who posts it again knows it by that.
 GRAPH_DROPPED = "its graph was given up before it was complete"
 
 #: Why a job waits again that a failed parent had let go.

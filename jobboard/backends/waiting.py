@@ -78,6 +78,7 @@ def trash_child(row: JobRow, parent: str, now: float) -> Transition[None]:
 
 def drop(row: JobRow, now: float) -> Transition[None]:
     """Take a job off the board whose graph was given up before it was complete; its children outside of it go on."""
+    explain(row, GRAPH_DROPPED, None, failed=False)
     dropped = changed(row, now, None, cancelled(row, now, None, None, GRAPH_DROPPED))
     if dropped.resolve is not None:
         # The client that let a job on the board wait for this one was refused, or died, before it was posted.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from jobboard.backends.rows import NewJob
-from jobboard.client.graphs import Graph, copy_of
+from jobboard.client.graph import Graph, copy_of
 from jobboard.errors import InvalidPosting
 from jobboard.job import JobOrUuid, NamesJob, Posting
 from jobboard.then import uuid_of, uuids_by_posting

@@ -16,7 +16,8 @@ from jobboard.backends.rows import IfExists, IfFailed, NewJob, Ties
 from jobboard.board import graphs
 from jobboard.board.following import Following
 from jobboard.client import BackendClient
-from jobboard.client.graphs import Graph
+from jobboard.client.graph import Graph
+from jobboard.client.graphs import GraphPoster
 from jobboard.errors import InvalidPosting, NotSupported
 from jobboard.job import Posting
 from jobboard.limit import check_lane
@@ -198,13 +199,18 @@ class Postings:
         """Return what the end of a job's claim posts."""
         batch = check_postings(postings)
         if not batch:
-            return Following(self._client.call, backend)
+            return Following(self.poster(backend), backend)
         for posting in batch:
             if isinstance(posting.book, LogBook) and posting.book.version is None:
                 raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
         new_jobs = self.new_jobs(batch, uuid)
         graph = self.graph_of(batch, new_jobs, uuid) or Graph(self.graph_id(uuid), [new for new, _ in new_jobs])
-        return Following(self._client.call, backend, graph)
+        return Following(self.poster(backend), backend, graph)
+
+    def poster(self, backend: Backend) -> GraphPoster:
+        """Return what posts graphs; within a transaction of the user's nobody waits for other clients."""
+        patience = self._client.patience if backend is self._backend else 0.0
+        return GraphPoster(self._client.call, backend, patience)
 
 
 def check_follow_up(what: str, posting: object) -> Posting:

@@ -19,7 +19,7 @@ from jobboard.board.posting_errors import error_of_posting
 from jobboard.board.postings import NO_FLOW, Postings
 from jobboard.client import BackendClient
 from jobboard.client.gathering import ItemRequest, RequestGenerator, sends_one_request
-from jobboard.client.graphs import Graph, GraphPoster, GraphRefused
+from jobboard.client.graph import Graph, GraphRefused, may_be_unfinished
 from jobboard.errors import NotFound
 from jobboard.job import Job, JobOrUuid, Posting
 from jobboard.limit import check_lane
@@ -105,7 +105,8 @@ class Producing:
             another lane. Or a job of ``before`` waits for no parents any more.
         :raises AlreadyPosted: the key is taken (by a claimed job, for ``"replace"``).
         :raises NotFound: the board does not know a parent.
-        :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure.
+        :raises BoardUnavailable: the store can't be reached; post again with the same ``uuid`` to be sure. Or the job
+            that is there is part of a graph that another client has not posted whole; post again in a minute.
         :raises NotSupported: the store can't take part in a transaction.
         :raises TypeError: that connection can't be used; says what can.
         """
@@ -129,7 +130,7 @@ class Producing:
         if graph is not None and (graph.may_be_too_large or not graph.fits(backend)):
             post = partial(self._post_whole, graph, backend)
         answer, _ = yield ItemRequest(post, new, new.uuid, len(new.body))
-        return self._posted([(new, payload)], [answer])[0]
+        return self._posted([(new, payload)], self._whole([new], [answer], backend))[0]
 
     def post_many(self, postings: Iterable[Posting], *, connection: Any = None) -> list[Job]:
         """Post a batch in one request, all or none of it; otherwise as :meth:`post`.
@@ -158,7 +159,7 @@ class Producing:
 
     def _post_whole(self, graph: Graph, backend: Backend, _: object = None) -> list[Posted]:
         try:
-            return GraphPoster(self._client.call, backend).post(graph)
+            return self._postings.poster(backend).post(graph)
         except GraphRefused as refused:
             raise error_of_posting(refused.new, refused.answer) from None
 
@@ -285,7 +286,14 @@ class Producing:
                 self._books.save(book, None, backend, uuid)
 
     def _post(self, new_jobs: Sequence[tuple[NewJob, Payload]], backend: Backend) -> list[Job]:
-        return self._posted(new_jobs, self._client.call(backend.jobs.post, [new for new, _ in new_jobs]))
+        jobs = [new for new, _ in new_jobs]
+        return self._posted(new_jobs, self._whole(jobs, self._client.call(backend.jobs.post, jobs), backend))
+
+    def _whole(self, jobs: Sequence[NewJob], answers: Sequence[Posted], backend: Backend) -> Sequence[Posted]:
+        """Return the answers to postings; what they found of a graph that its client left unfinished is completed."""
+        if not any(map(may_be_unfinished, answers)) or self._postings.poster(backend).are_whole(answers):
+            return answers
+        return self._post_whole(Graph(self._postings.graph_id(jobs[0].uuid), jobs), backend)
 
     def _posted(self, new_jobs: Sequence[tuple[NewJob, Payload]], answers: Sequence[Posted]) -> list[Job]:
         jobs: list[Job] = []

@@ -18,6 +18,7 @@ from jobboard.backends.edge_rows import (
     SignalOutcome,
     SignalRow,
     StepRow,
+    graph_of_parent,
     is_graph,
     parent_of_graph,
     without_results,
@@ -158,6 +159,14 @@ class PlainEdges:
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         outcomes = [[edge.outcome for edge in self.parents(child, None, 0).edges] for child in children]
         return [EdgeCounts(*(each.count(outcome) for outcome in EDGE_OUTCOMES)) for each in outcomes]
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        self._store.begin()
+        return list(map(self._graph_of, children))
+
+    def _graph_of(self, child: str) -> str | None:
+        edges = (edge for edge in self._of(child) if is_graph(edge.parent) and edge.outcome is Outcome.OPEN)
+        return next((graph_of_parent(edge.parent) for edge in edges), None)
 
 
 class PlainSteps:

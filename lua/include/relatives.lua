@@ -146,7 +146,8 @@ carry_out = function(soon)
       return
     end
     if is_dropped[uuid] then
-      cancel(job, nil, nil, 'its graph was given up before it was complete')
+      set_reason(job, 'its graph was given up before it was complete')
+      cancel(job, nil, nil, job.reason)
       if job.has_children then
         -- The client that let a job on the board wait for this one was refused, or died, before it was posted.
         relatives.steps[#relatives.steps][2] = 'NEVER'

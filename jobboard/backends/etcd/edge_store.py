@@ -14,7 +14,7 @@ from jobboard.backends.edge_rows import (
     EdgeRow,
     LinkOutcome,
     Outcome,
-    is_graph,
+    graph_of_parent,
     parent_of_graph,
     without_results,
 )
@@ -40,7 +40,7 @@ from jobboard.backends.etcd.keys import behind
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.planning import Existing
 from jobboard.backends.etcd.resolving import Resolver
-from jobboard.backends.etcd.txn import Txn, after, count_prefix, get, put, scan
+from jobboard.backends.etcd.txn import Txn, after, count_prefix, get, put, scan, scan_prefix
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import Verdict
@@ -158,7 +158,7 @@ class EdgeStore(edge_store.EdgeStore):
         return pages
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        return EdgePage([], None) if is_graph(parent) else self._children([parent], cursor, size)[0]
+        return self._children([parent], cursor, size)[0]
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
         return self._children(parents, None, size) if parents else []
@@ -176,3 +176,8 @@ class EdgeStore(edge_store.EdgeStore):
         ops = list(map(count_prefix, prefixes))
         totals = [found.total for found in self._expiry.read_board(ops)] if ops else []
         return [EdgeCounts(*totals[at * 4 : at * 4 + 4]) for at in range(len(children))]
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        ops = [scan_prefix(self._keys.edges_of(child) + OPEN_GRAPH + b"/", 1, keys_only=True) for child in children]
+        found = map(parents_in, self._expiry.read_board(ops) if ops else [])
+        return [graph_of_parent(parents[0]) if parents else None for parents in found]

@@ -84,6 +84,11 @@ class EdgeStore(edge_store.EdgeStore):
             pages = [self._parents(child, None, size) for child in children]
             return [without_results(page) for page in pages]
 
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        with self._lock:
+            self._begin()
+            return list(map(self._store.edges.open_graph_of, children))
+
     def _parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
         found = self._store.edges.by_child.get(child)
         edges = [] if found is None else [edge for edge in found.edges.values() if not is_graph(edge.parent)]

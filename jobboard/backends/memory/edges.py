@@ -15,6 +15,7 @@ from jobboard.backends.edge_rows import (
     EdgeCounts,
     EdgeRow,
     Outcome,
+    graph_of_parent,
     is_graph,
     parent_of_graph,
 )
@@ -122,6 +123,15 @@ class Edges:
     def has(self, child: str, parent: str) -> bool:
         """Whether there is such an edge."""
         return child in self.by_child and parent in self.by_child[child].edges
+
+    def open_graph_of(self, child: str) -> str | None:
+        """Return the graph for which a job waits."""
+        children = self.by_child.get(child)
+        # The edge to its graph is the first that is written.
+        first = None if children is None else next(iter(children.edges.values()), None)
+        if first is None or not is_graph(first.parent) or first.outcome is not Outcome.OPEN:
+            return None
+        return graph_of_parent(first.parent)
 
     def forget(self, child: str) -> None:
         """Delete the edges of a job to its parents."""

@@ -61,6 +61,11 @@ class Edges(EdgeStore):
             return []
         return [EdgeCounts(*numbers) for numbers in self._client.read("edge_counts", pack(list(children)))[1]]
 
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        if not children:
+            return []
+        return [text_of(graph) or None for graph in self._client.read("graphs", pack(list(children)))[1]]
+
 
 def _parents_of(child: str, last: bytes, found: Sequence[Sequence[Any]]) -> EdgePage:
     edges = [

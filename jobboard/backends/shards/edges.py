@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobboard.backends.base import Backend
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, LinkOutcome, is_graph
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, LinkOutcome, graph_of_parent, is_graph
 from jobboard.backends.edge_store import EdgeStore
 from jobboard.backends.rows import Verdict
 from jobboard.backends.shards.fleet import Fleet
@@ -30,7 +30,7 @@ class Edges(EdgeStore):
         self._fleet.ask(self._fleet.home(graph), lambda shard: shard.edges.drop(graph))
 
     def resolve(self, parents: Sequence[str]) -> list[str]:
-        uuids = [parent.partition(":")[2] if is_graph(parent) else parent for parent in parents]
+        uuids = list(map(graph_of_parent, parents))
         left: list[str] = []
 
         def resolve(shard: Backend, some: list[str]) -> list[None]:
@@ -44,7 +44,8 @@ class Edges(EdgeStore):
         return self._fleet.ask_of(child, lambda shard: shard.edges.parents(child, cursor, size))
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
-        return self._fleet.ask_of(parent, lambda shard: shard.edges.children(parent, cursor, size))
+        number = self._fleet.home(graph_of_parent(parent)) if is_graph(parent) else self._fleet.locate([parent])[0]
+        return self._fleet.ask(number, lambda shard: shard.edges.children(parent, cursor, size))
 
     def first_children(self, parents: Sequence[str], size: int) -> list[EdgePage]:
         numbers = self._fleet.locate(parents)
@@ -57,3 +58,7 @@ class Edges(EdgeStore):
     def counts(self, children: Sequence[str]) -> list[EdgeCounts]:
         numbers = self._fleet.locate(children)
         return self._fleet.split(numbers, children, lambda shard, some: shard.edges.counts(some))
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        numbers = self._fleet.locate(children)
+        return self._fleet.split(numbers, children, lambda shard, some: shard.edges.graphs(some))

@@ -151,6 +151,17 @@ COUNTS = Statement(
     postgresql=for_each_of("children", _counts, lambda child: edges.c.child == child),
 )
 
+_open = OUTCOME_CODES[Outcome.OPEN]
+# Names of graphs come behind all uuids: so the index finds them, which it could not with LIKE.
+_open_graphs = select(edges.c.child, edges.c.parent).where(
+    _mine, edges.c.outcome.between(_open, _open), edges.c.parent >= parent_of_graph("")
+)
+#: The graphs that are not complete of these jobs.
+OPEN_GRAPHS = Statement(
+    _by_child(_open_graphs.where(in_list(edges.c.child, "children"))),
+    postgresql=for_each_of("children", _open_graphs, lambda child: edges.c.child == child),
+)
+
 # -- forgetting --------------------------------------------------------------------------------------------------------
 
 FORGET = Statement(delete(edges).where(_mine, in_list(edges.c.child, "uuids")))

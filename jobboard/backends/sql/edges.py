@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 
 from jobboard.backends import edge_store
-from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome
+from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, graph_of_parent
 from jobboard.backends.edges import settle
 from jobboard.backends.rows import JobRow, Verdict
 from jobboard.backends.sql import edge_statements, marks, new_edges
@@ -86,6 +86,14 @@ class Edges(edge_store.EdgeStore):
         for child, outcome, number in rows:
             found.setdefault(child, {})[OUTCOMES[outcome].value] = number
         return [EdgeCounts(**found.get(child, {})) for child in children]
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        if not children:
+            return []
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows(edge_statements.OPEN_GRAPHS, children=transaction.list_of(children))
+        found: dict[str, str] = {child: graph_of_parent(parent) for child, parent in rows}
+        return [found.get(child) for child in children]
 
 
 def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutcome:

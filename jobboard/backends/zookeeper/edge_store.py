@@ -10,6 +10,8 @@ from jobboard.backends.edge_rows import (
     EdgePage,
     EdgeRow,
     LinkOutcome,
+    Outcome,
+    graph_of_parent,
     is_graph,
     parent_of_graph,
     without_results,
@@ -206,3 +208,10 @@ class EdgeStore(edge_store.EdgeStore):
         found = self._connection.read_many(map(self._layout.edges_of, children))
         pairs = zip(children, found, strict=True)
         return [EdgeCounts() if data is None else self._resolver.tally(child, data).counts for child, data in pairs]
+
+    def graphs(self, children: Sequence[str]) -> list[str | None]:
+        names = self._connection.children(list(map(self._layout.edges_of, children)))
+        pairs = [(last_part(path.rpartition("/")[0]), last_part(path)) for path in names]
+        edges = self._edges([(child, name) for child, name in pairs if is_graph(name)])
+        open_ones = {edge.child: graph_of_parent(edge.parent) for edge in edges if edge.outcome is Outcome.OPEN}
+        return [open_ones.get(child) for child in children]

@@ -72,14 +72,15 @@ from jobboard.testing.contract.signals import SignalCases
 from jobboard.testing.contract.standing import StandingCases
 from jobboard.testing.contract.steps import StepCases
 from jobboard.testing.contract.strict_order import StrictOrderCases
+from jobboard.testing.contract.unfinished_graphs import UnfinishedGraphCases
 from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1516
+CONTRACT_CASES = 1551
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
-WHOLE_BOARD_CASES = 48
+WHOLE_BOARD_CASES = 62
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 173
@@ -105,7 +106,7 @@ class Contract(
     LimitRuleCases, NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
-    EdgeRaceCases, StandingCases, Counted,
+    EdgeRaceCases, StandingCases, UnfinishedGraphCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

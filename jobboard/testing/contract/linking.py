@@ -7,7 +7,7 @@ import pytest
 from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, Outcome
 from jobboard.board import JobBoard
 from jobboard.errors import InvalidPosting
-from jobboard.job import Posting
+from jobboard.job import Job, Posting
 from jobboard.testing.contract.case import LONG, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
@@ -30,7 +30,7 @@ from jobboard.testing.contract.edge_case import (
 from jobboard.testing.contract.lane_case import LANE, limit, post_in, states_of
 from jobboard.testing.deadline import eventually
 from jobboard.testing.faults import LossyBackend
-from jobboard.types import IfFailedName
+from jobboard.types import IfExistsName, IfFailedName
 from jobboard.validation import new_uuid
 
 
@@ -273,3 +273,64 @@ class LinkCases(EdgeCase):
         board.cancel(jobs[1])
         assert board.audit() == []
         assert states_of(board, jobs[2], jobs[0]) == [BLOCKED, TRASHED]
+
+    @of_edges
+    @needs(sharded=False)
+    @pytest.mark.parametrize("is_batch", [False, True])
+    def test_a_job_that_is_kept_goes_before_its_child(self, board: JobBoard, is_batch: bool) -> None:
+        """As pages do that several running jobs find; so does one whose content is replaced."""
+        root = board.post("root")
+        report, second = post_after(board, root), post_after(board, root)
+
+        def post(child: Job, key: str, if_exists: IfExistsName = "keep") -> str:
+            posting = Posting("resize", key=key, if_exists=if_exists, before=[child])
+            if is_batch:
+                return board.post_many([posting])[0].uuid
+            return board.post("resize", key=key, if_exists=if_exists, before=[child]).uuid
+
+        unclaimed, claimed, late = (board.post("resize", key=key) for key in "abc")
+        waiting = board.post("resize", key="d", after=[root])
+        complete = board.post("resize", key="e", key_for=LONG)
+        board.claim(claimed, "alice", LONG)
+        end(board, complete)
+        found = [unclaimed, claimed, waiting, complete]
+        for _ in range(2):
+            for child in (report, second):
+                assert [post(child, key) for key in "abde"] == uuids_of(found)
+                assert post(child, "c", "replace") == late.uuid
+        for child in (report, second):
+            assert parents_of(board, child).keys() == {root.uuid, late.uuid, *uuids_of(found)}
+            assert counts_of(board, child) == EdgeCounts(open=5, done=1)
+        board.consume(claimed, "alice")
+        assert set(uuids_of(drain(board, limit=1))[-2:]) == {report.uuid, second.uuid}
+
+    @of_edges
+    @needs(sharded=False)
+    def test_a_job_that_is_kept_goes_before_a_posting_of_its_batch(self, board: JobBoard) -> None:
+        kept, report, others = board.post("resize", key="k"), Posting("report"), [Posting("resize") for _ in range(3)]
+        postings = [*others, Posting("resize", key="k", if_exists="keep", before=[report]), report]
+        jobs = board.post_many([*postings, Posting("last", after=[report, *others])])
+        assert jobs[3] == kept
+        assert counts_of(board, jobs[4]) == EdgeCounts(open=1)
+        assert [job.name for job in drain(board, limit=1)][-2:] == ["report", "last"]
+
+    @of_edges
+    @needs(sharded=False)
+    def test_a_job_that_is_kept_and_would_wait_for_itself_is_refused(self, board: JobBoard) -> None:
+        root = board.post("root")
+        report = board.post("resize", key="report", after=[root])
+        post_after(board, post_after(board, report), key="last")
+        for key in ("report", "last"):
+            with pytest.raises(InvalidPosting, match="wait for each other"):
+                board.post("resize", key=key, if_exists="keep", before=[report])
+        assert counts_of(board, report) == EdgeCounts(open=1)
+
+    @of_edges
+    @needs(sharded=False)
+    def test_what_follows_an_end_may_be_a_job_that_is_kept(self, board: JobBoard) -> None:
+        root = board.post("root")
+        report, kept = post_after(board, root), board.post("resize", key="k")
+        (claimed,) = board.claim_next("alice", ["root"], expiry=LONG)
+        board.consume(claimed, "alice", post=[Posting("resize", key="k", if_exists="keep", before=[report])])
+        assert states_of(board, report) == [BLOCKED]
+        assert uuids_of(drain(board)) == uuids_of([kept, report])
