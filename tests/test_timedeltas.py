@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from helpers.retentions import aio_consume, aio_consume_many, by_declared, consume, consume_many, hundreds
 
 from jobboard import (
     AsyncRunningJob,
@@ -58,11 +59,7 @@ def _left(job: Job) -> int:
     """The seconds until the claim ends, in hundreds: the test itself takes some."""
     seconds = job.expires_in()
     assert seconds is not None
-    return _hundreds(seconds)
-
-
-def _hundreds(seconds: float) -> int:
-    return round(seconds / 100) * 100
+    return hundreds(seconds)
 
 
 def claim(board: JobBoard, span: Any) -> int:
@@ -103,7 +100,7 @@ def abandon(board: JobBoard, span: Any) -> int:
     board.abandon(job := _claimed(board), "me", delay=span)
     seen = board.get(job.uuid)
     assert seen.run_at is not None
-    return _hundreds((seen.run_at - seen.record.last_modified).total_seconds())
+    return hundreds((seen.run_at - seen.record.last_modified).total_seconds())
 
 
 def connect(board: JobBoard, span: Any) -> bool:
@@ -205,56 +202,9 @@ def key_for(post: Callable[..., Job]) -> Call:
         key = new_uuid()
         post(board, key=key, key_for=span)
         store = board._backend.store
-        return _hundreds(store.windows["a", key][1] - store.clock())
+        return hundreds(store.windows["a", key][1] - store.clock())
 
     return left
-
-
-def by_declared(way: str) -> Callable[..., Job]:
-    """Post a job whose key's time was declared with its handler."""
-
-    def post(board: JobBoard, *, key: str, key_for: Any) -> Job:
-        handlers = Handlers()
-        if way == "add":
-            task = handlers.add("a", print, key_for=key_for)
-        else:
-            task = getattr(handlers, way)("a", key_for=key_for)(print)
-        return task.post(board, {}, key=key)
-
-    return post
-
-
-def kept_for(board: JobBoard) -> int:
-    """For how long the record of the job that ended last is kept."""
-    store = board._backend.store
-    return _hundreds(max(store.retained)[0] - store.clock())
-
-
-def claimed(board: JobBoard) -> Job:
-    board.post("a")
-    (job,) = board.claim_next("alice")
-    return job
-
-
-def consume(board: JobBoard, span: Any) -> int:
-    board.consume(claimed(board), "alice", retention=span)
-    return kept_for(board)
-
-
-def consume_many(board: JobBoard, span: Any) -> int:
-    board.consume_many([claimed(board)], "alice", retentions=[span])
-    return kept_for(board)
-
-
-async def aio_consume(board: aio.AsyncJobBoard, span: Any) -> int:
-    await board.consume(claimed(board._sync).uuid, "alice", retention=span)
-    return kept_for(board._sync)
-
-
-async def aio_consume_many(board: aio.AsyncJobBoard, span: Any) -> int:
-    job = claimed(board._sync)
-    await board.consume_many([job.uuid], "alice", retentions=[span])
-    return kept_for(board._sync)
 
 
 def max_delay(post: Callable[..., Job]) -> Call:
@@ -262,7 +212,7 @@ def max_delay(post: Callable[..., Job]) -> Call:
         ties = row_of(job := post(board, key=new_uuid(), max_delay=span)).ties
         assert ties is not None
         assert ties.latest is not None
-        return _hundreds(ties.latest - job.created_on.timestamp())
+        return hundreds(ties.latest - job.created_on.timestamp())
 
     return left
 
@@ -292,7 +242,7 @@ def _in_handler(board: JobBoard, handler: Callable[[Any], Any]) -> int:
     handlers.add("sleep", handler)
     board.post("sleep")
     run_due(board, handlers)
-    return _hundreds((clock_of(board).now() - before).total_seconds())
+    return hundreds((clock_of(board).now() - before).total_seconds())
 
 
 def waits(board: JobBoard, span: Any) -> int:
@@ -314,7 +264,7 @@ def _waiting(board: JobBoard, handler: Callable[[Any], Any]) -> int:
     run_due(board, handlers)
     seen = board.get(job.uuid)
     assert seen.run_at is not None
-    return _hundreds((seen.run_at - seen.record.last_modified).total_seconds())
+    return hundreds((seen.run_at - seen.record.last_modified).total_seconds())
 
 
 def batch_wait(board: JobBoard, span: Any) -> Any:
@@ -358,7 +308,7 @@ def get_result(board: JobBoard, span: Any) -> None:
 def move(board: JobBoard, span: Any) -> int:
     clock = clock_of(board)
     before = clock.now()
-    return _hundreds((clock.move(span) - before).total_seconds())
+    return hundreds((clock.move(span) - before).total_seconds())
 
 
 TABLE: dict[str, Call] = {
