@@ -249,6 +249,7 @@ class TestRegistering:
 
     def test_methods_and_objects_get_their_details_too(self) -> None:
         class Job:
+            name, uuid, attempts = "object", "u", 1
             details = {"street": "High Street", "unknown": 1}
             _steps = None
 

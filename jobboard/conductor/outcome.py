@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import CoroutineType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jobboard.backends.reasons import sleeps, waits_for
 from jobboard.codec import decode, encode
@@ -258,23 +258,28 @@ def _outcome_of_readable(error: BaseException) -> Outcome:
 
 def is_only(error: BaseException, kinds: tuple[type[Exception], ...]) -> bool:
     """Whether an error is of one of these classes, or a group of nothing else, as a ``TaskGroup`` raises it."""
-    if isinstance(error, BaseExceptionGroup):
+    if _is_group(error):
         return bool(kinds) and error.split(kinds)[1] is None
     return issubclass(type(error), kinds)
 
 
 def alone(error: BaseException) -> BaseException:
     """Return the error of a group of one; any other as it is."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+    while _is_group(error) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def first_of(error: BaseException) -> BaseException:
     """Return the first error of a group; any other as it is."""
-    while isinstance(error, BaseExceptionGroup):
+    while _is_group(error):
         error = error.exceptions[0]
     return error
+
+
+def _is_group(error: BaseException) -> TypeGuard[BaseExceptionGroup[Any]]:
+    # By its type alone: an error's ``__class__`` may raise.
+    return issubclass(type(error), BaseExceptionGroup)
 
 
 def _from_handler(error: BaseException) -> TracebackType | None:

@@ -132,7 +132,7 @@ class FailedParentCases(EdgeCase):
     def test_a_parent_that_fails_while_its_child_is_in_the_trash(
         self, board: JobBoard, other: JobBoard, if_failed: IfFailedName, loss: str
     ) -> None:
-        """What would set the child aside, or cancel it, holds it back no longer: an operator restores it."""
+        """One that can't come back holds the child no longer; one in the trash does, but for a child with ``run``."""
         parent, open_one = board.post("resize", max_attempts=1), board.post("resize", delay=LONG)
         child, waiting = (post_after(board, *each, if_failed=if_failed) for each in ([parent], [parent, open_one]))
         for each in (child, waiting):
@@ -141,12 +141,8 @@ class FailedParentCases(EdgeCase):
         for each in (child, waiting):
             board.restore(each.uuid)
         can_come_back = loss in FAILURES
-        expected = {
-            "wait": [BLOCKED] * 2 if can_come_back else [UNCLAIMED] * 2,
-            "cancel": [UNCLAIMED] * 2,
-            "run": [UNCLAIMED, BLOCKED],
-        }
-        assert states_of(other, child, waiting) == expected[if_failed]
+        held = [BLOCKED] * 2 if can_come_back else [UNCLAIMED] * 2
+        assert states_of(other, child, waiting) == ([UNCLAIMED, BLOCKED] if if_failed == "run" else held)
 
     @of_edges
     @each_way
