@@ -12,6 +12,7 @@ from jobboard.backends import follow_ups, lifecycle, waiting
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED, MAX_RESOLVED_BYTES, Outcome, SignalOutcome
 from jobboard.backends.edges import Ended, largest_part, may_wait, settle
 from jobboard.backends.outcomes import edge_to, outcome_of
+from jobboard.backends.reasons import GRAPH_DROPPED
 from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, IfFailed, JobRow, NewJob, Ties, Trashing, Verdict
 from jobboard.events import EventKind
 from jobboard.states import LIVE, JobState
@@ -74,7 +75,7 @@ def test_what_a_blocked_job_becomes(if_failed: IfFailed, ended: Ended) -> None:
 def test_what_a_job_in_the_trash_becomes(if_failed: IfFailed, ended: Ended) -> None:
     row = child(if_failed, state=TRASHED, reason="broken")
     settle(row, ended, NOW)
-    assert (row.state, row.reason) == ((COMPLETE, "broken") if ended.is_dropped else (TRASHED, "broken"))
+    assert (row.state, row.reason) == ((COMPLETE, GRAPH_DROPPED) if ended.is_dropped else (TRASHED, "broken"))
 
 
 def test_who_does_not_wait_for_parents_stays_as_it_is() -> None:
