@@ -80,7 +80,7 @@ from jobboard.testing.contract.waiting import WaitingCases
 CONTRACT_CASES = 1551
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
-WHOLE_BOARD_CASES = 62
+WHOLE_BOARD_CASES = 63
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 173
