@@ -30,7 +30,7 @@ class HandlerOptions:
         delay = None if isinstance(self.backoff, Backoff) else self.backoff
         object.__setattr__(self, "error_rules", ErrorRules(self.broken_on, delay))
 
-    def changed(self, given: dict[str, Any]) -> HandlerOptions:
+    def changed(self, **given: Any) -> HandlerOptions:
         """Return these with what is given in their place; what is given as None stays.
 
         :raises ValueError: an option is out of its range. :raises TypeError: one is of another type.

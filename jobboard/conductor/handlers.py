@@ -122,15 +122,9 @@ class Handlers:
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._defaults = HandlerOptions().changed(
-            {
-                "max_attempts": max_attempts,
-                "backoff": backoff,
-                "timeout": timeout,
-                "broken_on": broken_on,
-                "give_up_after": give_up_after,
-                "silent_for": silent_for,
-            }
-        )
+            max_attempts=max_attempts, backoff=backoff, timeout=timeout, broken_on=broken_on,
+            give_up_after=give_up_after, silent_for=silent_for,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Handlers {', '.join(map(repr, self._handlers)) or 'of no names'}>"
@@ -234,16 +228,9 @@ class Handlers:
             return self._add(known_as, function, options, executor, retention, declared, None)
 
         options = self._defaults.changed(
-            {
-                "max_attempts": max_attempts,
-                "backoff": backoff,
-                "timeout": timeout,
-                "broken_on": broken_on,
-                "give_up_after": give_up_after,
-                "silent_for": silent_for,
-            }
-        )
-
+            max_attempts=max_attempts, backoff=backoff, timeout=timeout, broken_on=broken_on,
+            give_up_after=give_up_after, silent_for=silent_for,
+        )  # fmt: skip
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
@@ -274,15 +261,9 @@ class Handlers:
     ) -> Task[Any, ..., Any]:
         """Register a function, or another task's under a further name; arguments and errors as for :meth:`handler`."""
         options = self._defaults.changed(
-            {
-                "max_attempts": max_attempts,
-                "backoff": backoff,
-                "timeout": timeout,
-                "broken_on": broken_on,
-                "give_up_after": give_up_after,
-                "silent_for": silent_for,
-            }
-        )
+            max_attempts=max_attempts, backoff=backoff, timeout=timeout, broken_on=broken_on,
+            give_up_after=give_up_after, silent_for=silent_for,
+        )  # fmt: skip
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
@@ -332,15 +313,9 @@ class Handlers:
         """
         known_as = check_text("a handler's name", name)
         options = self._defaults.changed(
-            {
-                "max_attempts": max_attempts,
-                "backoff": backoff,
-                "timeout": timeout,
-                "broken_on": broken_on,
-                "give_up_after": give_up_after,
-                "silent_for": silent_for,
-            }
-        )
+            max_attempts=max_attempts, backoff=backoff, timeout=timeout, broken_on=broken_on,
+            give_up_after=give_up_after, silent_for=silent_for,
+        )  # fmt: skip
         declared = DeclaredPosting(
             lane=lane, key=key, key_for=key_for, if_exists=if_exists, priority=priority,
             on_trashed=on_trashed, on_complete=on_complete,
