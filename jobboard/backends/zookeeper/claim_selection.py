@@ -12,6 +12,7 @@ from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.rows import ClaimRequest, JobRow
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.claiming import Claimer
+from jobboard.backends.zookeeper.codec import NameRules
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
@@ -118,11 +119,13 @@ class ClaimSelection:
             data = self._catch_up(names, wanted)
             self._upkeep.expire_and_promote()
         thread = threading.get_ident()
+        # Before the choice: another thread may learn of a pause right after it, which must fail the claim.
+        rules = self._guards.known_rules()
         try:
             chosen = self._choose(names, wanted, thread)
             if not chosen:
                 return 0 if ready is None else None
-            return len(chosen) if self._claim(chosen, data, claim, ready, found) else None
+            return len(chosen) if self._claim(chosen, data, claim, rules, ready, found) else None
         finally:
             # One call of a function in C: what a signal's handler raises comes before it or after it.
             self._busy.pop(thread, None)
@@ -168,16 +171,17 @@ class ClaimSelection:
         chosen: Sequence[Item],
         data: dict[str, _Known],
         claim: ClaimRequest,
+        rules: NameRules,
         ready: int | None,
         found: list[StoredJob],
     ) -> bool:
-        """Claim what was chosen; False if another client was faster."""
+        """Claim what was chosen by these rules; False if another client was faster."""
         jobs = self._jobs_of(chosen, data)
         if len(jobs) < len(chosen):
             return False
         for part in _in_parts(jobs):
             try:
-                self._claimer.claim_all(part, claim, self._guards.known_rules(), ready)
+                self._claimer.claim_all(part, claim, rules, ready)
             except Conflict as conflict:
                 self._note_conflict(conflict, is_race=ready is None)
                 return False

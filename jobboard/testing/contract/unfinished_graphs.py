@@ -247,7 +247,8 @@ class UnfinishedGraphCases(EdgeCase):
             jobs = stage(other, graph)
             posted, sealed = at_once(partial(board.post, "resize", uuid=jobs[0].uuid), partial(seal, other, graph))
             assert (posted, sealed) == (jobs[0], Verdict.DONE)
-            assert uuids_of(drain(other, limit=9)) == uuids_of(jobs)
+            # Two let them go, in any order.
+            assert sorted(uuids_of(drain(other, limit=9))) == sorted(uuids_of(jobs))
 
     @of_edges
     def test_two_clients_post_one_graph_at_once(self, harness: Harness) -> None:
