@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -55,25 +55,31 @@ def metrics(session: Session, port: int | None, host: str) -> None:
     board, stopped = session.closed_board(create=False), threading.Event()
     with closing(board), stop_on_signals(stopped.set):
         server = HttpServer(host, port, routes_of(board, _gauges_of(board)))
+        open_when_due = _opener(session, board)
+        open_when_due()
         click.echo(f"metrics: http://{host}:{server.port}/metrics /scale", err=True)
-        _open_when_possible(session, board, stopped)
+        # Python runs signal handlers only when the main thread runs.
         while not stopped.wait(SIGNAL_POLL):
-            # Python runs signal handlers only when the main thread runs.
-            pass
+            open_when_due()
 
 
-def _open_when_possible(session: Session, board: JobBoard, stopped: threading.Event) -> None:
-    told = ""
-    while not (board.connected or stopped.is_set()):
+def _opener(session: Session, board: JobBoard) -> Callable[[], None]:
+    """Return what opens the board, every few seconds until it has, and says why it can't."""
+    is_open, due, told = False, 0.0, ""
+
+    def open_when_due() -> None:
+        nonlocal is_open, due, told
+        if is_open or time.monotonic() < due:
+            return
         try:
             board.connect()
+            is_open = True
         except (BoardUnavailable, NotFound) as error:
             if str(error) != told:
                 session.output.warn(f"{error}; this is tried again every {_RETRY_INTERVAL:g} seconds")
-            told = str(error)
-            again_at = time.monotonic() + _RETRY_INTERVAL
-            while time.monotonic() < again_at and not stopped.wait(SIGNAL_POLL):
-                pass
+            due, told = time.monotonic() + _RETRY_INTERVAL, str(error)
+
+    return open_when_due
 
 
 def _gauges_of(board: JobBoard) -> CollectorRegistry:
