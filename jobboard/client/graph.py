@@ -88,3 +88,7 @@ class GraphRefused(Exception):
 
 class UnfinishedGraph(Exception):
     """A job that was found, or posted, may be dropped yet with a graph that this call can't complete."""
+
+
+def came_too_slowly() -> UnfinishedGraph:
+    return UnfinishedGraph("the graph was given up, since its parts came too slowly; post again in a minute")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from jobboard.client.graph import (
     Graph,
     GraphRefused,
     UnfinishedGraph,
+    came_too_slowly,
     copy_of,
     elsewhere,
     may_be_unfinished,
@@ -46,6 +48,12 @@ class Staged:
     answers: list[Posted]
     graph: str | None
     is_own: bool
+
+
+def give_up(call: Callable[..., Any], backend: Backend, graph: str) -> None:
+    """Drop a graph, unless it is sealed; if the store does not answer, the graph's time ends it."""
+    with contextlib.suppress(BoardUnavailable):
+        call(backend.edges.drop, graph)
 
 
 def graphs_of(call: Callable[..., Any], backend: Backend, uuids: Sequence[str]) -> dict[str, str]:
@@ -121,22 +129,14 @@ class GraphStaging:
             if graph.before:
                 self._link_before(search)
         except (GraphRefused, UnfinishedGraph, JobBoardError):
-            self._drop()
+            if self._is_own:
+                give_up(self._call, self._backend, self._id)
             raise
         return Staged(answers, self._id if self._found or self._posted else None, self._is_own)
 
     @property
     def _is_own(self) -> bool:
         return self._id == self._graph.id
-
-    def _drop(self) -> None:
-        if not self._is_own:
-            return
-        try:
-            self._call(self._backend.edges.drop, self._id)
-        except BoardUnavailable:
-            # The time for it ends it.
-            return
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class GraphStaging:
         own = {*self._posted, *self._found}
         for new, answer in zip(part, answers, strict=True):
             if answer.parent == self._id or answer.parent in own:
-                raise UnfinishedGraph("the graph was given up, since its parts came too slowly; post again in a minute")
+                raise came_too_slowly()
             if answer.outcome.refuses_batch:
                 raise GraphRefused(new, answer)
         self._stand_ins.update(stand_ins(part, answers))

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import parent_of_graph
 from jobboard.backends.rows import Posted, Verdict
-from jobboard.client.graph import Graph, UnfinishedGraph
-from jobboard.client.graph_staging import GraphStaging, Staged, graphs_of_found, post_step
+from jobboard.client.graph import Graph, UnfinishedGraph, came_too_slowly
+from jobboard.client.graph_staging import GraphStaging, Staged, give_up, graphs_of_found, post_step
 from jobboard.errors import BoardUnavailable, TooLarge
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class GraphPoster:
 
     def _seal(self, graph: str) -> None:
         if self._call(self._backend.edges.seal, graph) is Verdict.LOST:
-            raise UnfinishedGraph("the graph was given up, since its parts came too slowly; post again in a minute")
+            raise came_too_slowly()
         self._finish(graph)
 
     def _finish(self, graph: str) -> None:
@@ -100,10 +100,5 @@ class GraphPoster:
 
     def drop(self, staged: Staged) -> None:
         """Give up a graph, unless it is sealed, or another client has begun it: its time ends that."""
-        if staged.graph is None or not staged.is_own:
-            return
-        try:
-            self._call(self._backend.edges.drop, staged.graph)
-        except BoardUnavailable:
-            # The time for it ends it.
-            return
+        if staged.graph is not None and staged.is_own:
+            give_up(self._call, self._backend, staged.graph)
