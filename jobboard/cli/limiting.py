@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from jobboard.cli.output import count as numbered
-from jobboard.cli.session import Session, by_and_note, command, confirm, group, options, pass_session
+from jobboard.cli.applying import Applying
+from jobboard.cli.session import Session, by_and_note, command, group, options, pass_session
 from jobboard.cli.values import read_text
 from jobboard.errors import NotFound
 from jobboard.limit import Limit, Rate
@@ -92,16 +92,11 @@ def apply(
     again = shlex.join(
         ["jobboard", "limits", "apply", *([file] if file else []), *(["--remove"] if removing else []), "--yes"]
     )
-    for change in changes:
-        session.output.say(change.line())
-    if changes and not dry_run:
-        if not yes:
-            confirm(f"Change {numbered(len(changes), 'limit')} of board {session.name!r}?", again)
+    applying = Applying(session, "limit", again, dry_run=dry_run, yes=yes)
+    if applying.may_change([change.line() for change in changes]):
         apply_changes(board, changes, by=by, reason=note)
     data = {"changes": [change.view() for change in changes], "dry_run": dry_run}
-    done = f"would change; nothing was changed. Change them with: {again}" if dry_run else "changed"
-    same = "the limits are as the file says"
-    session.output.report(data, f"{numbered(len(changes), 'limit')} {done}" if changes else same)
+    applying.report(changes, data, "the limits are as the file says")
 
 
 def _wanted(session: Session, file: str | None, removing: bool) -> list[Limit]:

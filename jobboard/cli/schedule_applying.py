@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from jobboard.cli.output import count
+from jobboard.cli.applying import Applying
 from jobboard.cli.schedule_files import crontab_options, schedules_of
-from jobboard.cli.session import Session, by_and_note, command, confirm, is_given, pass_session
+from jobboard.cli.session import Session, by_and_note, command, is_given, pass_session
 from jobboard.operate.schedules import change_line, changes_view
 
 
@@ -40,16 +40,11 @@ def apply(
     board = session.board_to_preview() if dry_run else session.board_to_change()
     again = shlex.join(["jobboard", "schedule", "apply", file, "--source", source, *_words(crontab), "--yes"])
     changes = board.schedules.changes_to(wanted, source)
-    for change in changes:
-        session.output.say(change_line(change))
-    if changes and not dry_run:
-        if not yes:
-            confirm(f"Change {count(len(changes), 'schedule')} of board {session.name!r}?", again)
+    applying = Applying(session, "schedule", again, dry_run=dry_run, yes=yes)
+    if applying.may_change([change_line(change) for change in changes]):
         changes = board.schedules.apply(wanted, source, by=by, reason=note)
-    done = f"would change; nothing was changed. Change them with: {again}" if dry_run else "changed"
     same = f"the schedules of {source!r} are as the file says"
-    number = count(len(changes), "schedule")
-    session.output.report(changes_view(changes, wanted, dry_run), f"{number} {done}" if changes else same)
+    applying.report(changes, changes_view(changes, wanted, dry_run), same)
 
 
 def _words(crontab: dict[str, Any]) -> list[str]:
