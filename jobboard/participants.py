@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from jobboard.types import Seconds
 from jobboard.validation import check_expiry, check_text
+
+T = TypeVar("T")
 
 #: What a conductor tells in place of the names of its handlers if it runs jobs of every name, as those of TaskFlow do.
 EVERY_NAME = "*"
@@ -87,12 +89,16 @@ def told_of(runs: Collection[Run]) -> dict[str, Any]:
 
 def runs_of(entity: Entity) -> list[Run]:
     """Return what it has run longest, the longest first; conductors tell five at most."""
-    reported = entity.metadata.get("longest")
-    runs = [_run_of(run) for run in reported if isinstance(run, dict)] if isinstance(reported, (list, tuple)) else []
-    return sorted(filter(None, runs), key=lambda run: -run.seconds)
+    return sorted(_reported(entity, "longest", _run_of), key=lambda run: -run.seconds)
 
 
-def _run_of(reported: dict[str, object]) -> Run | None:
+def _reported(entity: Entity, what: str, read: Callable[[object], T | None]) -> list[T]:
+    """Return what it tells in a list of its metadata, but for what can't be read."""
+    told = entity.metadata.get(what)
+    return [one for each in told if (one := read(each)) is not None] if isinstance(told, (list, tuple)) else []
+
+
+def _run_of(reported: object) -> Run | None:
     match reported:
         case {"uuid": str(uuid), "name": str(name), "seconds": int() | float() as seconds}:
             return Run(uuid, name, float(seconds))
@@ -143,8 +149,7 @@ class UnsentEnd:
 
 def unsent_of(entity: Entity) -> list[UnsentEnd]:
     """Return the ends that the store refuses to a conductor that is alive; conductors tell twenty at most."""
-    reported = entity.metadata.get("unsent") if entity.alive else None
-    return [end for each in reported if (end := _unsent_of(each))] if isinstance(reported, (list, tuple)) else []
+    return _reported(entity, "unsent", _unsent_of) if entity.alive else []
 
 
 def _unsent_of(reported: object) -> UnsentEnd | None:
@@ -171,8 +176,7 @@ def told_of_silent(runs: Iterable[SilentRun]) -> dict[str, Any]:
 
 def silent_runs_of(entity: Entity) -> list[SilentRun]:
     """Return those of a conductor that is alive; conductors tell twenty at most."""
-    reported = entity.metadata.get("silent_runs") if entity.alive else None
-    return [run for each in reported if (run := _silent_of(each))] if isinstance(reported, (list, tuple)) else []
+    return _reported(entity, "silent_runs", _silent_of) if entity.alive else []
 
 
 def _silent_of(reported: object) -> SilentRun | None:
