@@ -7,8 +7,7 @@ from jobboard.states import JobPriority
 #: Why a job with ``start_by`` goes to the trash.
 MISSED = "it had not begun by the moment that start_by gives"
 
-#: Why a job is taken off the board whose graph no client completed.
-#: Of a job that was given up with its graph; who posts it again knows it by that.
+#: Why a job is taken off the board whose graph no client completed; who posts it again knows it by that.
 GRAPH_DROPPED = "its graph was given up before it was complete"
 
 #: Why a job waits again that a failed parent had let go.

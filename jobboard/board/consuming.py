@@ -244,9 +244,6 @@ class Consuming:
             # On SQLite it would wait for the user's transaction, which waits for this call.
             self._client.tidy_when_due()
 
-    def _kept_for(self, retention: Seconds | None) -> float:
-        return self._client.retention if retention is None else check_delay(retention, "retention")
-
     def consume_many(
         self,
         jobs: Iterable[JobHandle | str],
@@ -407,3 +404,6 @@ class Consuming:
 
     def _expiry_of(self, expiry: Seconds | None) -> float:
         return self._client.expiry if expiry is None else check_expiry(expiry)
+
+    def _kept_for(self, retention: Seconds | None) -> float:
+        return self._client.retention if retention is None else check_delay(retention, "retention")

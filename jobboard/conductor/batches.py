@@ -51,11 +51,14 @@ class Batch:
     def join(self, execution: Execution) -> bool:
         """Return whether an execution is one of it now."""
         with self._lock:
-            if self._is_closed or len(self._members) >= self._size:
+            if self._is_full():
                 return False
             self._members.append(execution)
         execution.batch = self
         return True
+
+    def _is_full(self) -> bool:
+        return self._is_closed or len(self._members) >= self._size
 
     def close(self) -> list[Execution]:
         """Let nobody join any more; return all that have."""
@@ -67,8 +70,7 @@ class Batch:
     def is_over(self) -> bool:
         """Whether nobody waits for its call any more."""
         with self._lock:
-            is_full = self._is_closed or len(self._members) >= self._size
-            return is_full and all(member.outcome is not None for member in self._members)
+            return self._is_full() and all(member.outcome is not None for member in self._members)
 
     def refusal(self) -> Outcome | None:
         """Return the outcome of a call that serves nobody, and None if it may begin."""
