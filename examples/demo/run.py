@@ -27,6 +27,8 @@ _LOOK_EVERY = 0.1
 _LOOK_EVERY_BEFORE_KILL = 0.02
 #: Results must outlive the work; the demo's board is its own, so nobody else's records are kept longer.
 _RETENTION = 86_400.0
+#: A claim that expires costs an attempt, and claims are short here: on a slow machine some of the living expire too.
+_ATTEMPTS = 50
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Demo:
         tree = Tree(self._directory, self._output)
         files = tree.files()
         while batch := list(itertools.islice(files, _BATCH)):
-            board.post_many([Posting(NAME, details={"path": path}) for path in batch])
+            board.post_many([Posting(NAME, details={"path": path}, max_attempts=_ATTEMPTS) for path in batch])
             self._report.jobs += len(batch)
             shown.posted(self._report.jobs)
         self._report.skipped = tree.skipped
