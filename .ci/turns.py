@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+#: What takes long and seldom fails: a run takes one of these, so that no run takes much longer than others.
+LONGEST = ("contract on distributed PostgreSQL", "contract on SQLite shards", "servers that come and go", "clones")
+
 
 def taken(what: str, some: Sequence[str], count: int, content: str | None = None) -> Sequence[str]:
     """Return so many of some: those that this run takes.
@@ -31,12 +34,13 @@ def taken(what: str, some: Sequence[str], count: int, content: str | None = None
 
 
 def is_whole(suite: str) -> bool:
-    """Whether this run takes all of a suite, of which CI runs a part in two runs of three."""
-    return "all" in taken(suite, ["all", "a part", "again a part"], 1)
+    """Whether this run takes all of one of the ``LONGEST``, of which others take a part or nothing."""
+    assert suite in LONGEST
+    return suite in taken("what takes longest", LONGEST, 1)
 
 
-def one_run_of_three(suite: str) -> pytest.MarkDecorator:
-    """Return a mark for what takes long and seldom fails."""
+def run_in_turn(suite: str) -> pytest.MarkDecorator:
+    """Return a mark for one of the ``LONGEST``."""
     return pytest.mark.skipif(not is_whole(suite), reason="another run's turn")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from turns import taken
+from turns import LONGEST, is_whole, taken
 
 STORES = ["etcd", "mariadb", "postgresql", "redis", "zookeeper"]
 
@@ -29,6 +29,10 @@ def test_suites_take_their_turns_apart() -> None:
     assert len({tuple(taken(f"suite {number}", STORES, 2, "a")) for number in range(20)}) > 1
 
 
+def test_a_run_takes_one_of_the_longest_suites() -> None:
+    assert sum(map(is_whole, LONGEST)) == 1
+
+
 @pytest.mark.parametrize(("name", "value"), [("CI", None), ("JOBBOARD_ALL_TESTS", "1")])
 def test_all_are_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str | None) -> None:
     if value is None:
@@ -36,3 +40,4 @@ def test_all_are_taken(monkeypatch: pytest.MonkeyPatch, name: str, value: str | 
     else:
         monkeypatch.setenv(name, value)
     assert taken("histories", STORES, 2) == STORES
+    assert all(map(is_whole, LONGEST))

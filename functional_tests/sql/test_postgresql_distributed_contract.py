@@ -1,6 +1,6 @@
 """The contract on PostgreSQL in the distributed mode, behind a pooler that gives each transaction another session.
 
-CI runs all of it in one run of three, and in the others what a deployment can change.
+CI runs what a deployment can change, and all of it in turn (``turns.LONGEST``).
 """
 
 from __future__ import annotations

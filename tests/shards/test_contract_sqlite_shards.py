@@ -1,4 +1,4 @@
-"""The contract on four SQLite files: on CI all of it in one run of three, else what a deployment can change."""
+"""The contract on four SQLite files; CI runs what a deployment can change, and all of it in turn (``turns.LONGEST``)."""
 
 from __future__ import annotations
 
