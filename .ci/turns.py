@@ -1,8 +1,8 @@
 """What CI does in turn: of a suite that does the same on each store, a run takes some of the stores.
 
-``pytestmark = pytest.mark.in_turn(2)`` in a suite: two of its stores, and what is of no store. Which ones follows from
-the content of the checkout: a run can be repeated, and the next change has others. All are taken where ``CI`` is not
-set, and with ``JOBBOARD_ALL_TESTS=1``.
+``pytestmark = pytest.mark.in_turn(2)`` in a suite: two of its stores, and what is of no store. ``turn_of("the demo")``:
+all of it, in the runs that draw it from its group. Which ones follows from the content of the checkout: a run can be
+repeated, and the next change has others. All are taken where ``CI`` is not set, and with ``JOBBOARD_ALL_TESTS=1``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,18 @@ from pathlib import Path
 
 import pytest
 
-#: What takes long and seldom fails: a run takes one of these, so that no run takes much longer than others.
-LONGEST = ("contract on distributed PostgreSQL", "contract on SQLite shards", "servers that come and go", "clones")
+#: Suites that take long and seldom fail: a run takes one of each group, whose suites take about as long as each other.
+GROUPS = (
+    ("contract on distributed PostgreSQL", "contract on SQLite shards", "servers that come and go"),
+    ("Galera", "cluster of etcd", "ensemble of ZooKeeper", "newer servers"),
+    ("shards on Redis", "shards on Redis Cluster"),
+    ("the demo", "suites of Django", "suites of TaskFlow"),
+    ("nights of operators", "nights on the console"),
+    ("scale of Redis", "scale of ZooKeeper"),
+    ("clones", "pictures of the console"),
+    ("oldest libraries of etcd", "oldest libraries of ZooKeeper"),
+    ("oldest libraries of MariaDB", "oldest libraries of PostgreSQL"),
+)
 
 
 def taken(what: str, some: Sequence[str], count: int, content: str | None = None) -> Sequence[str]:
@@ -33,15 +43,18 @@ def taken(what: str, some: Sequence[str], count: int, content: str | None = None
     return random.Random(f"{content or _content()} {what}").sample(some, min(count, len(some)))
 
 
-def is_whole(suite: str) -> bool:
-    """Whether this run takes all of one of the ``LONGEST``, of which others take a part or nothing."""
-    assert suite in LONGEST
-    return suite in taken("what takes longest", LONGEST, 1)
+def has_its_turn(suite: str) -> bool:
+    """Whether this run takes a suite of the ``GROUPS``."""
+    [group] = [group for group in GROUPS if suite in group]
+    return suite in taken(" or ".join(group), group, 1)
 
 
-def run_in_turn(suite: str) -> pytest.MarkDecorator:
-    """Return a mark for one of the ``LONGEST``."""
-    return pytest.mark.skipif(not is_whole(suite), reason="another run's turn")
+def leave_out_what_others_take(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked as a suite of the ``GROUPS`` that another run takes."""
+    left = [item for item in items if (mark := item.get_closest_marker("turn_of")) and not has_its_turn(mark.args[0])]
+    config.hook.pytest_deselected(items=left)
+    gone = set(left)
+    items[:] = [item for item in items if item not in gone]
 
 
 def skip_what_others_take(items: Iterable[pytest.Item], store_of: Callable[[str], str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pytest_timeout import Settings
 from servers.certificates import make_certificates
-from turns import skip_what_others_take
+from turns import leave_out_what_others_take, skip_what_others_take
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ("collected_tests", "jobboard.testing.counting")
@@ -68,13 +68,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> PartSched
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "in_turn(count): on CI, a run takes so many of the suite's stores")
+    config.addinivalue_line("markers", "turn_of(suite): on CI, a run takes it or another one of its group")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the parts into the order in which ``--dist loadscope --no-loadscope-reorder`` begins them.
 
-    What other runs of CI take is skipped (``.ci/turns.py``).
+    What other runs of CI take is left out (``.ci/turns.py``).
     """
+    leave_out_what_others_take(config, items)
     skip_what_others_take(items, store_of)
     sizes = Counter(part_of(item.nodeid) for item in items)
     places = {name: place for place, name in enumerate(LONGEST)}

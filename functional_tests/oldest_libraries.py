@@ -51,6 +51,7 @@ redis = a_server(RedisServer)
 zookeeper = a_server(ZooKeeperServer)
 
 
+@pytest.mark.turn_of("oldest libraries of etcd")
 class TestEtcd(OldestContract):
     @pytest.fixture
     def harness(self, etcd: EtcdServer) -> Iterator[Harness]:
@@ -58,6 +59,7 @@ class TestEtcd(OldestContract):
             yield harness
 
 
+@pytest.mark.turn_of("oldest libraries of MariaDB")
 class TestMariadb(OldestContract):
     @pytest.fixture
     def harness(self, mariadb: MariadbServer) -> Iterator[Harness]:
@@ -65,6 +67,7 @@ class TestMariadb(OldestContract):
             yield harness
 
 
+@pytest.mark.turn_of("oldest libraries of PostgreSQL")
 class TestPostgresql(OldestContract):
     @pytest.fixture
     def harness(self, postgresql: PostgresqlServer) -> Iterator[Harness]:
@@ -79,6 +82,7 @@ class TestRedis(OldestContract):
             yield harness
 
 
+@pytest.mark.turn_of("oldest libraries of ZooKeeper")
 class TestZooKeeper(OldestContract):
     @pytest.fixture
     def harness(self, zookeeper: ZooKeeperServer) -> Iterator[Harness]:

@@ -20,6 +20,8 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import JobBoard, Posting
 from jobboard.testing.contract.case import LONG
 
+pytestmark = pytest.mark.in_turn(2)
+
 CLAIMS = 20
 #: As many as one read of a store's queue may see at once, and more.
 CLAIMABLE = 100

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from servers.redis_servers import RedisServer
-from turns import run_in_turn
 
 pytest_plugins = ("harnesses.example_processes",)
 
@@ -74,7 +73,7 @@ def test_the_demo_leaves_a_clean_tree(clone: Path, tmp_path: Path) -> None:
     assert {name for name in left if f"``{name.rstrip('/')}" not in told and "__pycache__" not in name} == set()
 
 
-@run_in_turn("clones")
+@pytest.mark.turn_of("clones")
 def test_the_demo_uses_an_editable_installation_as_it_is(clone: Path, tmp_path: Path) -> None:
     make_environment(clone)
     [packages] = (clone / ".venv/lib").glob("python*/site-packages")
@@ -88,7 +87,7 @@ def test_the_demo_uses_an_editable_installation_as_it_is(clone: Path, tmp_path: 
     assert not (clone / "build").exists()
 
 
-@run_in_turn("clones")
+@pytest.mark.turn_of("clones")
 def test_a_program_saved_in_the_clone_runs_there_on_redis(clone: Path, redis_server: RedisServer) -> None:
     """It imports the checkout's package, which is found before the one that is installed."""
     make_environment(clone)

@@ -28,7 +28,7 @@ from jobboard.operate.selecting import Selection
 from jobboard.operate.status import status
 from jobboard.testing import eventually
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 #: In bytes; their sum takes some 0.2 seconds.
 _LARGE = 48 << 20

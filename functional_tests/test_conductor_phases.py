@@ -24,7 +24,7 @@ from servers.durable_stores import Store, running
 from jobboard import Conductor, Job, JobBoard, JobState, fetch
 from jobboard.testing import eventually
 
-pytestmark = pytest.mark.in_turn(3)
+pytestmark = pytest.mark.in_turn(2)
 
 PAIRS = [
     ("sqlite", "thread"), ("sqlite", "process"), ("sqlite", "asyncio"), ("redis", "process"), ("etcd", "asyncio"),

@@ -15,7 +15,7 @@ from jobboard import Every, Job, JobBoard, JobState, Schedule, fetch
 from jobboard.testing import eventually
 
 # Several Python processes start one after the other.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.turn_of("nights on the console")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from jobboard.console import RIGHTS, allow
 from jobboard.testing import eventually, memory_board
 
 # Each page is loaded once, and looked at several times.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.turn_of("pictures of the console")]
 
 _PAGES = (
     "", "jobs", "jobs?state=delayed", "trash", "names", "lanes", "conductors", "schedules", "events", "health",

@@ -16,6 +16,8 @@ from harnesses.demo import COMMAND, ENVIRONMENT
 
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.turn_of("the demo")
+
 #: Where it is about files, and not about who reads them.
 ONE = ("--conductors", "1", "--no-kill")
 

@@ -12,8 +12,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from harnesses.terminal import terminal
 from harnesses.terminal_svg import film, rows_of
+
+pytestmark = pytest.mark.turn_of("the demo")
 
 ROOT = Path(__file__).parent.parent
 PICTURE = "killed-worker.svg"

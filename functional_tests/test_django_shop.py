@@ -23,7 +23,7 @@ import jobboard
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_fixtures",)
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.in_turn(1)]
 
 FOLDER = Path(__file__).parent.parent / "examples" / "django_shop"
 #: Seconds; a busy machine takes its time.

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from servers.redis_servers import RedisServer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.turn_of("suites of Django")]
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "jobboard-tests"

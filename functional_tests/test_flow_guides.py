@@ -8,6 +8,8 @@ import pytest
 from harnesses.guides import blocks_of
 from servers.durable_stores import running
 
+pytestmark = pytest.mark.in_turn(1)
+
 #: How many examples each guide has, and which URI these are written for; other examples of it are of the test kit.
 _EXPECTED = {
     "limits": (8, '"sqlite:///jobs.db"'),

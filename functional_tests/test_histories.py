@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 from histories.running import Running
+from turns import taken
 
 SECONDS = float(os.environ.get("JOBBOARD_HISTORY_SECONDS", "35"))
 SEED = os.environ.get("JOBBOARD_HISTORY_SEED", str(random.randrange(10**6)))
-STORES = ["memory", "sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"]
+STORES = ["memory", "sqlite", *taken("histories", ["redis", "zookeeper", "etcd", "postgresql", "mariadb"], 3)]
 
 #: What a history takes beside its work: the start, and the rest until a store has forgotten what has ended.
 BESIDE = 400.0

@@ -17,7 +17,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard.testing.differential import check_lifecycle
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 
 @pytest.mark.timeout(600)

@@ -17,6 +17,8 @@ from servers.redis_servers import RedisServer
 
 from jobboard.testing import Harness
 
+pytestmark = pytest.mark.turn_of("newer servers")
+
 
 def folder_of(package: str) -> Path:
     """Return where a package's files are; tox.ini says how they come there."""

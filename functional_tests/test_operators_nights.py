@@ -19,7 +19,7 @@ from jobboard.operate.why import why
 from jobboard.testing import eventually
 
 # Several Python processes start one after the other.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.turn_of("nights of operators")]
 
 
 @pytest.fixture

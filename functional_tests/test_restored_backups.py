@@ -17,7 +17,7 @@ from servers.durable_stores import server_of
 from jobboard import BoardUnavailable, ClaimLost, Job, JobBoard, Posting, backend, fetch
 from jobboard.testing import eventually
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 #: What lets a client notice a server that is away sooner than by default.
 QUICK: dict[str, dict[str, Any]] = {

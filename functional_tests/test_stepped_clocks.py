@@ -15,7 +15,7 @@ from servers.durable_stores import STORES, Store, running
 from jobboard import At, JobBoard, JobState, Schedule, fetch
 from jobboard.testing import eventually
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 DAY = 86_400.0
 

@@ -20,7 +20,7 @@ from servers.redis_servers import RedisServer
 from jobboard.testing import eventually
 
 # Several Python processes start one after the other.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.turn_of("suites of TaskFlow")]
 
 #: Seconds, on a machine that is busy elsewhere.
 WITHIN = 100

@@ -9,12 +9,15 @@ from __future__ import annotations
 import tempfile
 from typing import Self
 
+import pytest
 from harnesses.taskflow_suites import SCENARIOS, suite
 from servers.etcd_servers import EtcdServer
 from servers.mariadb_servers import MariadbServer
 from servers.postgresql_servers import PostgresqlServer
 from servers.redis_servers import RedisServer
 from servers.zookeeper_servers import ZooKeeperServer
+
+pytestmark = pytest.mark.turn_of("suites of TaskFlow")
 
 #: Of five, those that run where TaskFlow has a board, and the one that runs everywhere.
 THREADED = ("nonblocking_many_thread", "jobboard_nonblocking")

@@ -18,7 +18,7 @@ from jobboard.backends.sql.schema import VERSION
 
 SECONDS = 10.0
 SEED = os.environ.get("JOBBOARD_HISTORY_SEED", str(random.randrange(10**6)))
-STORES = taken("two versions", ["sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"], 3)
+STORES = taken("two versions", ["sqlite", "redis", "zookeeper", "etcd", "postgresql", "mariadb"], 2)
 #: What a history takes beside its work.
 BESIDE = 400.0
 

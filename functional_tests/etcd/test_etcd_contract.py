@@ -25,6 +25,7 @@ class TestEtcd(Contract):
             yield harness
 
 
+@pytest.mark.turn_of("cluster of etcd")
 class TestEtcdCluster(FurtherContract):
     executed_cases = FurtherContract.all_cases
 

@@ -27,6 +27,8 @@ from jobboard.testing import eventually
 from layouts.dumps import NAME, Postgresql, Store, file_of, running
 from layouts.test_layouts import STATES, states_on
 
+pytestmark = pytest.mark.in_turn(1)
+
 #: The layouts before ours; their databases have schemas 4, 5 and 6.
 LAYOUTS = (1, 2, 3)
 MIGRATE = "import sys; from jobboard import fetch; fetch('orders', sys.argv[1]).migrate(60)"

@@ -14,7 +14,7 @@ from jobboard.backends.sql.schema import VERSION
 from layouts.dumps import FAR, NAME, STORES, Store, fill, running
 from layouts.earlier import OF_LAYOUT, Client, unpack
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 #: The oldest and the last one; what is between them is upgraded in test_layouts.py, too.
 EARLIER = (min(OF_LAYOUT), max(OF_LAYOUT))

@@ -18,6 +18,8 @@ from servers.redis_servers import RedisServer
 from jobboard import JobBoard, Posting
 from jobboard.testing.contract.processes import Rival
 
+pytestmark = pytest.mark.turn_of("scale of Redis")
+
 LONG = 600.0
 
 #: Posts what post.lua would have posted, many at a time: only the reading of the records tells them apart.

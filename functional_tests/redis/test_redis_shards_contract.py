@@ -30,6 +30,7 @@ cluster = a_server(RedisCluster)
 CASES = FurtherContract.all_cases - count_cases(FurtherContract, sharded=False)
 
 
+@pytest.mark.turn_of("shards on Redis")
 class TestRedisShards(FurtherContract):
     executed_cases = CASES
 
@@ -39,6 +40,7 @@ class TestRedisShards(FurtherContract):
             yield harness
 
 
+@pytest.mark.turn_of("shards on Redis Cluster")
 class TestClusterShards(FurtherContract):
     executed_cases = CASES
 

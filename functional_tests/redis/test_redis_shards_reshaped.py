@@ -17,7 +17,6 @@ from urllib.parse import quote
 import pytest
 from harnesses import shard_crew
 from servers.redis_servers import RedisServer
-from turns import run_in_turn
 
 from jobboard import fetch
 from jobboard.testing import eventually
@@ -121,7 +120,7 @@ def test_no_more_of_a_name_run_than_its_limit_whoever_is_killed(tmp_path: Path, 
     assert len({run[0] for run in runs}) == len(runs)
 
 
-@run_in_turn("servers that come and go")
+@pytest.mark.turn_of("servers that come and go")
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_or_doubled_while_servers_come_and_go(tmp_path: Path, crew: Crew) -> None:
     with ExitStack() as stack:

@@ -18,6 +18,8 @@ from servers.proxy import Proxy
 from jobboard import BoardUnavailable, fetch
 from jobboard.testing import Harness, eventually
 
+pytestmark = pytest.mark.turn_of("Galera")
+
 cluster = a_server(GaleraCluster)
 
 

@@ -1,6 +1,6 @@
 """The contract on PostgreSQL in the distributed mode, behind a pooler that gives each transaction another session.
 
-CI runs what a deployment can change, and all of it in turn (``turns.LONGEST``).
+CI runs what a deployment can change, and all of it in turn (``turns.GROUPS``).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from harnesses.deployments import FurtherContract
 from harnesses.sql_harness import IN_SCHEMA, DistributedHarness
 from servers.pgbouncer_servers import PgbouncerServer
 from servers.postgresql_servers import PostgresqlServer
-from turns import is_whole
+from turns import has_its_turn
 
 from jobboard.testing import Contract, Harness
 
 pytest_plugins = ("harnesses.sql_fixtures",)
 
-Cases: Any = Contract if is_whole("contract on distributed PostgreSQL") else FurtherContract
+Cases: Any = Contract if has_its_turn("contract on distributed PostgreSQL") else FurtherContract
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ class TestZooKeeper(Contract):
             yield harness
 
 
+@pytest.mark.turn_of("ensemble of ZooKeeper")
 class TestZooKeeperEnsemble(FurtherContract):
     executed_cases = FurtherContract.all_cases
 

@@ -17,6 +17,8 @@ from servers.zookeeper_servers import ZooKeeperEnsemble
 from jobboard import BoardUnavailable, JobBoard, JobState
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.turn_of("ensemble of ZooKeeper")
+
 LONG = 600.0
 
 

@@ -24,6 +24,8 @@ from jobboard.backends.zookeeper.stored_job import PLACE_BITS
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
+pytestmark = pytest.mark.turn_of("scale of ZooKeeper")
+
 LONG = 600.0
 
 

@@ -1,4 +1,4 @@
-"""The contract on four SQLite files; CI runs what a deployment can change, and all of it in turn (``turns.LONGEST``)."""
+"""The contract on four SQLite files; CI runs what a deployment can change, and all of it in turn (``turns.GROUPS``)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from helpers.embedded import kept_open
 from helpers.sharded import SqliteShardsHarness
-from turns import is_whole
+from turns import has_its_turn
 
 from jobboard.testing import Contract, DeploymentContract, Harness
 from jobboard.testing.counting import count_cases
 
-Cases: Any = Contract if is_whole("contract on SQLite shards") else DeploymentContract
+Cases: Any = Contract if has_its_turn("contract on SQLite shards") else DeploymentContract
 
 
 @pytest.fixture(scope="module")
