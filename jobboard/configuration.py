@@ -31,12 +31,14 @@ class BoardSettings:
     :ivar uri: where it is, as for :func:`jobboard.fetch`; ``name``: its namespace in the store; ``handlers``:
         ``module:name`` for conductors, or None.
     :ivar options: further ones of :func:`jobboard.fetch`.
+    :ivar table: what the configuration calls it; None if it is not from one.
     """
 
     uri: str | Mapping[str, Any] = field(repr=False)
     name: str
     handlers: str | None
     options: Mapping[str, Any] = field(repr=False)
+    table: str | None = None
 
     def fetch(self, **options: Any) -> JobBoard:
         """Return the board, not yet connected; the arguments win over the configuration."""
@@ -68,7 +70,7 @@ class Configuration:
             key: _with_variables(f"{self.path}: {wanted}.{key}", value) for key, value in self.boards[wanted].items()
         }
         own = {key: found.pop(key, None) for key in _OWN}
-        return BoardSettings(own["uri"], own["name"] or wanted, own["handlers"], found)
+        return BoardSettings(own["uri"], own["name"] or wanted, own["handlers"], found, wanted)
 
 
 def configuration(path: str | os.PathLike[str] | None = None) -> Configuration | None:

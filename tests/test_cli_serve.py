@@ -93,6 +93,24 @@ def test_without_a_board_it_serves_all_of_the_configuration(tmp_path: Path) -> N
     assert any(line.startswith("c is left out: a memory board lives") for line in said)
 
 
+def test_boards_of_the_configuration_go_by_their_tables(tmp_path: Path) -> None:
+    """Two tables may have one name in two stores."""
+    tables = {"orders": "a.db", "mail": "b.db"}
+    for file in tables.values():
+        with backend("jobs", f"sqlite:///{tmp_path}/{file}") as board:
+            board.post("mail")
+    text = "".join(
+        f'[boards.{table}]\nuri = "sqlite:///{tmp_path}/{file}"\nname = "jobs"\n' for table, file in tables.items()
+    )
+    (tmp_path / "jobboard.toml").write_text(text)
+    environment = {"JOBBOARD_CONFIG": str(tmp_path / "jobboard.toml"), "JOBBOARD_URI": ""}
+    with serving(**environment) as url, httpx.Client(base_url=url, timeout=30) as web:
+        assert [f'href="/b/{table}/"' in web.get("/").text for table in (*tables, "jobs")] == [True, True, False]
+        page = web.get("/b/mail/jobs").text
+        assert "<title>Jobs · mail · jobboard</title>" in page
+        assert [f"<bdi>{table}</bdi></a></li>" in page for table in (*tables, "jobs")] == [True, True, False]
+
+
 def _may(url: str, action: str, *users: str) -> bool:
     """Ask for a change as a proxy that forwards requests of these users."""
     headers = [("Sec-Fetch-Site", "same-origin"), *(("X-Forwarded-User", user) for user in users)]

@@ -309,8 +309,8 @@ class TestBoards:
     def test_several_boards_are_listed(self) -> None:
         boards = [fetch(name, "memory") for name in ("a board", "b", "b")]
         page = asking(boards).get("/")
-        for slug in ("a-board", "b", "b-2"):
-            assert f'href="/b/{slug}/' in page.text
+        for slug, title in (("a-board", "a board"), ("b", "b"), ("b-2", "b-2")):
+            assert f'href="/b/{slug}/"><bdi>{title}</bdi></a>' in page.text
             assert asking(boards).get(f"/b/{slug}/jobs").status_code == 200
         for board in boards:
             board.close()

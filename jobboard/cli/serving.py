@@ -108,6 +108,7 @@ def serve(
     """
     from jobboard.cli.console_server import run
     from jobboard.console import app as console
+    from jobboard.console.boards import by_slug
     from jobboard.console.guard import LOOPBACK
     from jobboard.console.proxy_users import proxy_access, user_or_console
     from jobboard.console.rights import allow as allowing
@@ -127,7 +128,7 @@ def serve(
     boards = _boards_of(session, uris, board_name)
     names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
     who = user_or_console if behind_proxy else None
-    app = console(boards, access=access, who=who, hosts=names, rates=rates, limits=Limits(max_wait, max_run))
+    app = console(by_slug(boards), access=access, who=who, hosts=names, rates=rates, limits=Limits(max_wait, max_run))
     if users is not None:
         from jobboard.console.basic_auth import BasicAuth
 
@@ -170,19 +171,22 @@ def _check_address(host: str, is_guarded: bool) -> None:
         )
 
 
-def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[JobBoard]:
-    """Return the boards; what can't be reached now is tried again for each page.
+def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[tuple[str, JobBoard]]:
+    """Return the boards, each with the name of its table in the configuration, or else its own.
 
-    What does not exist is refused, but for one of several boards of the configuration.
+    What can't be reached now is tried again for each page. What does not exist is refused, but for one of several
+    boards of the configuration.
     """
-    boards = []
+    boards: list[tuple[str, JobBoard]] = []
     places = _places_of(session, uris, name)
     for place in places:
         uri, board_name = place, name or session.given_name
         if isinstance(place, str) and (named := _NAMED.fullmatch(place)):
             board_name, uri = named.groups()
         try:
-            board = Session(uri, board_name, session.output, session.config).closed_board(create=False)
+            one = Session(uri, board_name, session.output, session.config)
+            board = one.closed_board(create=False)
+            table = None if board_name else one.settings().table
         except click.UsageError as error:
             if uris or len(places) == 1:
                 raise
@@ -195,7 +199,7 @@ def _boards_of(session: Session, uris: Sequence[str], name: str | None) -> list[
             if isinstance(error, NotFound) and (uris or len(places) == 1):
                 raise
             session.output.warn(f"{board.name}: {str(error).rstrip('.')}; its pages try again")
-        boards.append(board)
+        boards.append((table or board.name, board))
     return boards
 
 

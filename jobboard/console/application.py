@@ -60,7 +60,7 @@ def app(
     With the app's lifespan it begins to keep the history of each board; mounted, without one, when somebody looks.
     A board that is not connected is connected then. It stays its owner's, who closes it.
 
-    :param boards: a board, several, or a dict of boards by their names in URLs.
+    :param boards: a board, several, or a dict of boards by their names in the console and in URLs.
     :param access: is given a request, and returns the :data:`RIGHTS` of its user, or None if it may not even look; a
         function, which runs in a thread, or a coroutine. None: anybody may look, and change nothing. See :func:`allow`.
     :param on_action: is called with who did which action (a right) to what (uuids, names, ids), after it is done.

@@ -32,9 +32,14 @@ class ConsoleBoard:
         self._is_opened = False
 
     @property
-    def title(self) -> str:
-        """The board's name, for people; no request."""
+    def name(self) -> str:
+        """The board's own name; no request."""
         return self._board.name
+
+    @property
+    def title(self) -> str:
+        """What people call it: its own name, unless that in URLs is another one, and not the former made fit for it."""
+        return self.name if self.slug == _slug_of(self.name) else self.slug
 
     def open(self) -> JobBoard:
         """Return the board, connected.
@@ -89,13 +94,23 @@ def _check_board(value: object) -> None:
 
 def _by_slug(given: JobBoard | Iterable[JobBoard]) -> dict[str, JobBoard]:
     boards = [given] if isinstance(given, JobBoard) else list(given)
-    named: dict[str, JobBoard] = {}
     for board in boards:
         _check_board(board)
-        slug = _NOT_IN_A_SLUG.sub("-", board.name).lstrip(".") or "board"
-        free = (name for number in range(1, len(boards) + 2) if (name := _numbered(slug, number)) not in named)
-        named[next(free)] = board
-    return named
+    return by_slug((board.name, board) for board in boards)
+
+
+def by_slug(named: Iterable[tuple[str, JobBoard]]) -> dict[str, JobBoard]:
+    """Return boards by these names made fit for URLs; further boards of one name are numbered."""
+    found: dict[str, JobBoard] = {}
+    for name, board in named:
+        slug = _slug_of(name)
+        free = (each for number in range(1, len(found) + 2) if (each := _numbered(slug, number)) not in found)
+        found[next(free)] = board
+    return found
+
+
+def _slug_of(name: str) -> str:
+    return _NOT_IN_A_SLUG.sub("-", name).lstrip(".") or "board"
 
 
 def _numbered(slug: str, number: int) -> str:

@@ -44,6 +44,7 @@ def _row(entry: ConsoleBoard, status: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "slug": entry.slug,
         "title": entry.title,
+        "name": entry.name,
         "store": status.get("store"),
         "verdict": Verdict[status["verdict"]] if status else Verdict.BAD,
         "counted": counted(status) if status else "no answer yet",
