@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def test_the_longest_lanes_are_shown_with_their_limits(board: JobBoard) -> None:
     assert "Those with jobs; the one with most blocked jobs first" in text
     assert text.index("tenant:1") < text.index("stripe")
     assert "name mail 1 of 7 - free" in text
-    assert "lane tenant:* 2 - free by bob 0s ago" in text
+    assert re.search(r"lane tenant:\* 2 - free by bob \d+s ago", text)
     assert ": fair shares" in text
     assert "Pause" not in text
     cancelling = links_of(ask_as(board, "cancel").get("/b/jobs/lanes"))
@@ -77,7 +78,7 @@ def test_a_lane_is_paused_with_a_reason_and_resumed(board: JobBoard) -> None:
     page = ask.post("/b/jobs/lanes?q=tenant:1", {"action": "pause", "lane": "tenant:1", "reason": "unpaid"})
     assert str(page.url).endswith("/b/jobs/lanes?q=tenant%3A1")
     assert "tenant:1 paused" in text_of(page)
-    assert "by ann 0s ago" in text_of(page)
+    assert re.search(r"by ann \d+s ago", text_of(page))
     assert ": unpaid" in text_of(page)
     assert [job.record.state for job in board.iterjobs(lane="tenant:1")].count(JobState.BLOCKED) == 3
     text = text_of(ask.post("/b/jobs/lanes", {"action": "resume", "lane": "tenant:1"}))

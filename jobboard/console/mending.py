@@ -70,6 +70,8 @@ def mend_of(view: View, kind: str, about: str | None) -> Mend:
     """Return what mends a finding, as far as this user may; a button stands for its command."""
     page = PAGES.get(kind)
     link, opens = page and _link_of(view, page, about), _OPENS.get(page or "", "")
+    if kind == "one_name" and view.may("limits"):
+        link, opens = view.url("lanes/limit", name=about), "Set its limit"
     if button := _button(view, kind, about or ""):
         return Mend(link, opens, button)
     command = COMMANDS.get(kind)

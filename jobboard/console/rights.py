@@ -21,6 +21,7 @@ RIGHTS: Mapping[str, str] = {
     "purge": "delete jobs from the trash for good",
     "pause": "pause a name, a lane, or the board",
     "resume": "end a pause",
+    "limits": "set, change and remove limits of lanes and names",
     "quiet": "let a conductor claim no more, or again",
     "schedules": "pause, resume and fire schedules",
     "repair": "repair records that contradict each other",

@@ -42,13 +42,19 @@ def lane_row(lane: LaneStats) -> dict[str, Any]:
     return view
 
 
-def command_for(limit: Limit, running: int) -> str:
-    """Return the command that lets so many run, and leaves what else the limit says."""
+def command_for(limit: Limit) -> str:
+    """Return the command that sets a limit."""
     scope, which = ("--job-name", limit.name) if limit.lane is None else ("--lane", limit.lane)
-    words = ["jobboard", "limits", "set", scope, str(which), "--running", str(running)]
+    words = ["jobboard", "limits", "set", scope, str(which)]
+    words += [] if limit.running is None else ["--running", str(limit.running)]
     if limit.rate is not None:
         words += ["--rate", rate_text(limit.rate), "--burst", str(limit.rate.burst)]
     return shlex.join([*words, *(["--order", limit.order] if limit.order != "free" else [])])
+
+
+def terms_text(limit: Limit) -> str:
+    """Return what a limit says beside a pause: ``"2 running, strict order"``."""
+    return str(replace(limit, paused=False)).rpartition(": ")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class LimitChange:
         if self.before is None:
             return f"+ {self.after}"
         before = replace(self.before, paused=False)
-        return f"- {before}" if self.after is None else f"~ {before} -> {_terms(self.after)}"
+        return f"- {before}" if self.after is None else f"~ {before} -> {terms_text(self.after)}"
 
     def view(self) -> dict[str, Any]:
         limit = self.after or self.before
@@ -113,7 +119,3 @@ def apply_changes(board: JobBoard, changes: Iterable[LimitChange], *, by: str | 
 
 def _key(limit: Limit) -> tuple[bool, str]:
     return limit.lane is not None, limit.lane or limit.name or ""
-
-
-def _terms(limit: Limit) -> str:
-    return str(limit).rpartition(": ")[2]

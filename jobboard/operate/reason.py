@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jobboard.limit import Limit
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -12,6 +14,7 @@ class Reason:
     :ivar kind: a word for programs.
     :ivar said: sentences for people.
     :ivar cure: what to type, as the last sentence; "" if there is nothing, or ``said`` has it.
+    :ivar limit: with ``cure``, if that sets a limit: the one that it sets.
     :ivar parent: the uuid of a job in the trash, if the reason is that the job waits for that one.
     """
 
@@ -19,6 +22,7 @@ class Reason:
     said: str
     cure: str = ""
     parent: str | None = None
+    limit: Limit | None = None
 
     @property
     def text(self) -> str:

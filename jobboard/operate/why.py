@@ -158,9 +158,7 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
         cure = f"Go on with: jobboard resume {shlex.quote(job.name)}"
         reasons.append(Reason("name_paused", said[job.name], cure))
     full = known.look(lambda: name_is_full(board, job.name), "how many jobs of its name run there")
-    if full is not None:
-        reasons.append(Reason("name_full", full))
-    return reasons
+    return [*reasons, full] if full is not None else reasons
 
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:

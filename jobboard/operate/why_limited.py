@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lane_rows import LaneDetail, NameShare
 from jobboard.backends.rows import JobRow
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 MAX_HOLDERS = 5
 
 
-def name_is_full(board: JobBoard, name: str) -> str | None:
-    """Return sentences if as many jobs of a name are claimed as its limit says; None if not, or if it has none."""
+def name_is_full(board: JobBoard, name: str) -> Reason | None:
+    """Say that as many jobs of a name are claimed as its limit says; None if it is not so, or if it has none."""
     limit = board.limits.get(name=name)
     if limit is None or limit.running is None:
         return None
@@ -41,7 +41,13 @@ def name_is_full(board: JobBoard, name: str) -> str | None:
         return None
     text = f"The limit of jobs named {name!r} has {claimed} of {limit.running} claims."
     see = f"jobboard ls --state claimed --job-name {shlex.quote(name)}"
-    return f"{text} See them with: {see}. If more may run: {command_for(limit, claimed + 1)}"
+    return Reason("name_full", f"{text} See them with: {see}.", **_if_more_may_run(limit, claimed))
+
+
+def _if_more_may_run(limit: Limit, taken: int) -> dict[str, Any]:
+    """Return what mends a full limit: one that lets one more run than do now, and says what else it says."""
+    wider = replace(limit, running=taken + 1)
+    return {"cure": f"If more may run: {command_for(wider)}", "limit": wider}
 
 
 def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
@@ -115,7 +121,7 @@ def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[Reas
         ]
         texts += [f"and {taken - len(texts)} more"] if taken > len(texts) > 0 else []
         text = f"Its lane {lane} has {taken} of {running}{': ' if texts else ''}{', '.join(texts)}."
-        yield Reason("lane_full", text, f"If more may run: {command_for(limit_of_lane, taken + 1)}")
+        yield Reason("lane_full", text, **_if_more_may_run(limit_of_lane, taken))
     elif rate is not None and detail.row.claimable >= rate.burst:
         yield Reason("lane_offered", _offered(board, detail, rate, claimers))
     elif detail.next_in is not None and detail.next_in > 0:

@@ -59,6 +59,18 @@ def links_of(page: httpx.Response) -> list[str]:
     return [unescape(link) for link in re.findall(r'href="([^"]*)"', page.text)]
 
 
+def fields_of(page: httpx.Response) -> dict[str, str]:
+    """Return what the forms of a page send as they stand, without their buttons."""
+    main = page.text.partition("<main")[2].partition("</main>")[0]
+    inputs = [dict(re.findall(r' (\w+)="([^"]*)"', tag)) for tag in re.findall(r"<input[^>]*>", main)]
+    fields = {each["name"]: unescape(each.get("value", "")) for each in inputs}
+    areas = re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>\n(.*?)</textarea>', main, re.DOTALL)
+    selects = re.findall(r'<select name="(\w+)">(.*?)</select>', main, re.DOTALL)
+    chosen = {name: re.findall(r'value="(\w+)" selected', options) for name, options in selects}
+    fields |= {name: unescape(text) for name, text in areas}
+    return fields | {name: values[0] for name, values in chosen.items() if values}
+
+
 @contextlib.contextmanager
 def served(boards: Any, **options: Any) -> Iterator[str]:
     """Serve a console on a free port, and give its address, ``http://127.0.0.1:PORT``."""

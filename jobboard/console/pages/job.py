@@ -105,6 +105,7 @@ def _shown(view: View, job: Job, message: Message | None = None, status: int = 2
         message=message,
         graves=_GRAVE,
         sentences=[_sentence(view, reason) for reason in reasons],
+        wider=[reason.limit for reason in reasons if reason.limit] if view.may("limits") else [],
         failed_parents=_failed_parents(view, reasons),
         actions=[(right, one) for right, one in ACTIONS.items() if view.may(right) and job.record.state in one.states],
         holder=holder_of_key(view.board, job.name, job.key) if job.record.state is JobState.TRASHED else None,
@@ -133,8 +134,10 @@ def job_of(view: View) -> Job:
 
 
 def _sentence(view: View, reason: Reason) -> str:
-    """Return a reason without the command that a button of the page stands for."""
-    is_double = reason.kind in ("trashed", "parent_failed") and view.may("restore")
+    """Return a reason without the command that a button or a link of the page stands for."""
+    is_double = (reason.kind in ("trashed", "parent_failed") and view.may("restore")) or (
+        reason.limit is not None and view.may("limits")
+    )
     return reason.said if is_double else reason.text
 
 
