@@ -104,6 +104,21 @@ def test_changes_come_from_pages_of_the_console_only(
     assert (answer.status_code, answer.text == "changed") == (status, status == 200)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/json"}, 200),
+        ({"Content-Type": "Application/JSON; charset=utf-8"}, 200),
+        ({"Content-Type": "text/plain; application/json"}, 403),
+        ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "application/json", "Origin": "http://evil.example"}, 403),
+        ({"Content-Type": "application/json", "Host": "evil.example"}, 403),
+    ],
+)
+def test_json_comes_from_programs_too(changes: Asking, headers: dict[str, str], status: int) -> None:
+    assert changes.ask("POST", "/", headers=headers).status_code == status
+
+
 def test_the_origin_of_a_console_by_tls_is_https(board: JobBoard) -> None:
     """An attacker on the network could serve a page of the same host without TLS."""
     ask = asking({"b": board}, access=allow("resume"))

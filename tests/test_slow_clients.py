@@ -97,7 +97,7 @@ def test_a_head_of_a_health_port_has_a_time_in_all_and_is_not_answered(monkeypat
 
 
 def test_a_form_has_a_time_in_all(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobboard.console.application._FORM_TIMEOUT", 0.3)
+    monkeypatch.setattr("jobboard.console.application._BODY_TIMEOUT", 0.3)
     head = (
         b"POST /b/test/names HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 60000\r\n"
         b"Connection: close\r\n\r\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobboard.operate.durations import seconds_of
-from jobboard.operate.json_values import parse_json
+from jobboard.operate.json_values import parse_details, parse_json
 
 if TYPE_CHECKING:
     _FloatType = click.ParamType[float]
@@ -52,10 +52,10 @@ def details_of(text: str | None) -> dict[str, Any] | None:
     """Read details: a JSON object, @FILE, or - for standard input."""
     if text is None:
         return None
-    details = json_of("--details", text)
-    if not isinstance(details, dict):
-        raise click.UsageError('--details must be a JSON object, such as \'{"path": "/a.png"}\'')
-    return details
+    try:
+        return parse_details(read_text(text))
+    except ValueError as error:
+        raise click.UsageError(f"--details {error}") from None
 
 
 def moment_of(option: str, text: str) -> datetime:

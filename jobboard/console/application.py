@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -26,6 +26,7 @@ from jobboard.console.boards import console_boards
 from jobboard.console.guard import LOOPBACK, Guard
 from jobboard.console.pages import all_pages
 from jobboard.console.pages import boards as boards_page
+from jobboard.console.refusals import refusal, sends_json
 from jobboard.console.rights import Access, allow, check_rights
 from jobboard.console.static_files import answer_with_file
 from jobboard.console.view import Answer, OnAction, Page, Settings, View
@@ -37,10 +38,10 @@ from jobboard.operate.verdict import Limits
 #: Threads that ask the store of a board, and as many that ask for users. A store that hangs must not take those of
 #: other boards, nor of the app that this one is mounted in.
 _THREADS = 8
-#: Bytes of a POST.
-_MAX_FORM = 64 * 1024
-#: Seconds that it may take.
-_FORM_TIMEOUT = 20.0
+#: Bytes of a form, and of JSON: details may have 512 KiB, unless a board is opened with more.
+_MAX_FORM, _MAX_JSON = 64 * 1024, 1024 * 1024
+#: Seconds that either may take.
+_BODY_TIMEOUT = 20.0
 
 
 def app(
@@ -68,9 +69,9 @@ def app(
         ``request.user``.
     :param format_details: returns what is shown of a job's details to users with the right ``details``, such as without
         passwords; it gets the :class:`~jobboard.Job`. None: all of them.
-    :param check_details: is called with the name of a job and the details that a user has changed (right ``retry``); a
-        ValueError or TypeError that it raises is shown, and nothing is posted. Such as by your models:
-        ``lambda name, details: MODELS[name](**details)``. None: the board's own checks only.
+    :param check_details: is called with the name of a job and the details that a user has changed (right ``retry``), or
+        that are posted here (``post``); a ValueError or TypeError that it raises is shown, and nothing is posted. Such
+        as by your models: ``lambda name, details: MODELS[name](**details)``. None: the board's own checks only.
     :param hosts: the host names, without ports, under which it may be asked for; ``["*"]`` for any, where another part
         of the app checks them.
     :param rates: False: it does not listen to the board's events, which costs some stores much (see "Monitoring"), and
@@ -114,7 +115,7 @@ def app(
 
 
 def _route(dispatcher: _Dispatcher, page: Page) -> Route:
-    methods = ["GET"] if page.act is None else ["GET", "POST"]
+    methods = ["GET"] if page.act is None and page.take is None else ["GET", "POST"]
     return Route(f"/b/{{board}}/{page.path}", dispatcher.endpoint(page.show, page), methods=methods)
 
 
@@ -142,8 +143,11 @@ class _Dispatcher:
 
     def endpoint(self, show: Answer, page: Page | None = None) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
-            view = await self._view(request, page)
-            function = page.act if page and page.act and request.method == "POST" else show
+            try:
+                function = show if page is None or request.method != "POST" else _what_takes(page, request)
+                view = await self._view(request, page)
+            except HTTPException as error:
+                return refusal(request.headers, error.detail, error.status_code)
             try:
                 if page is not None and view.entry is None:
                     raise HTTPException(404, "there is no such board in this console")
@@ -152,6 +156,8 @@ class _Dispatcher:
                 return response
             except (HTTPException, JobBoardError) as error:
                 status, text = _status_of(error)
+                if page is not None and function is page.take:
+                    return refusal(request.headers, text, status)
                 heading = "The store does not answer" if status == 503 else HTTPStatus(status).phrase
                 return view.render("error.html", status, text=text, heading=heading, retry=status == 503)
 
@@ -161,10 +167,11 @@ class _Dispatcher:
         rights = await self._run(None, self._settings.access, request)
         if rights is None:
             raise HTTPException(403, "you may not look at this console")
-        form = await _form_of(request) if request.method == "POST" else {}
+        body = await _body_of(request) if request.method == "POST" else b""
+        form = {} if sends_json(request.headers) else parse_qs(body.decode(errors="replace"), keep_blank_values=True)
         entry = None if page is None else self._settings.boards.get(request.path_params["board"])
         who = await self._run(None, self._settings.who, request)
-        return View(request, self._settings, check_rights(rights), who, form, page, entry)
+        return View(request, self._settings, check_rights(rights), who, form, page, entry, body)
 
     async def _run(self, what: object, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in one of the threads for ``what``, such as a board, or await a coroutine function."""
@@ -175,20 +182,32 @@ class _Dispatcher:
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[what])
 
 
-async def _form_of(request: Request) -> dict[str, list[str]]:
+def _what_takes(page: Page, request: Request) -> Answer:
+    """Return what answers the POST of a form, or of JSON; nothing of a page that takes forms is asked with JSON."""
+    is_json = sends_json(request.headers)
+    function = page.take if is_json else page.act
+    if function is None and is_json:
+        raise HTTPException(415, "this page takes no JSON")
+    if function is None:
+        raise HTTPException(405, "this page takes no form, but JSON (Content-Type: application/json)")
+    return function
+
+
+async def _body_of(request: Request) -> bytes:
+    what, most = ("JSON", _MAX_JSON) if sends_json(request.headers) else ("a form", _MAX_FORM)
     body = bytearray()
     try:
-        with anyio.fail_after(_FORM_TIMEOUT):
+        with anyio.fail_after(_BODY_TIMEOUT):
             async for part in request.stream():
                 body += part
-                if len(body) > _MAX_FORM:
-                    raise HTTPException(413, f"a form may have {_MAX_FORM} bytes")
+                if len(body) > most:
+                    raise HTTPException(413, f"{what} may have {most} bytes")
     except TimeoutError:
-        raise HTTPException(408, f"a form must be sent within {_FORM_TIMEOUT:g} seconds") from None
+        raise HTTPException(408, f"{what} must be sent within {_BODY_TIMEOUT:g} seconds") from None
     except ClientDisconnect:
         # Nobody reads this.
-        raise HTTPException(400, "the form is not whole") from None
-    return parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+        raise HTTPException(400, f"{what} is not whole") from None
+    return bytes(body)
 
 
 def _status_of(error: Exception) -> tuple[int, str]:
@@ -214,4 +233,4 @@ def _user_of(request: Request) -> str:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("this is a bug in the console; its log says more\n", 500)
+    return refusal(request.headers, "this is a bug in the console; its log says more", 500)

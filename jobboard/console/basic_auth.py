@@ -13,9 +13,10 @@ from collections.abc import Mapping
 import anyio
 from starlette.authentication import SimpleUser
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from jobboard.console.refusals import refusal
 from jobboard.text import in_one_line
 
 logger = logging.getLogger("jobboard.console")
@@ -67,17 +68,17 @@ class BasicAuth:
             return
         given = _credentials_of(Headers(scope=scope).get("authorization", ""))
         if given is None:
-            await _refusal("name and password, please", 401)(scope, receive, send)
+            await _refusal(scope, "name and password, please", 401)(scope, receive, send)
             return
         name, password = given
         tried = (_peer_of(scope), name if name in self._users else None)
         if self._waiting[tried] >= MAX_TRIES:
-            await _refusal("too many wrong passwords; try again later", 429)(scope, receive, send)
+            await _refusal(scope, "too many wrong passwords; try again later", 429)(scope, receive, send)
         elif self._is_right(name, password):
             await self._app({**scope, "user": SimpleUser(name)}, receive, send)
         else:
             await self._wait(tried)
-            await _refusal("name and password, please", 401)(scope, receive, send)
+            await _refusal(scope, "name and password, please", 401)(scope, receive, send)
 
     def _is_right(self, name: str, password: str) -> bool:
         # An unknown name takes as long as a wrong password.
@@ -113,12 +114,12 @@ def _peer_of(scope: Scope) -> str:
     return in_one_line(client[0]) if client else "an unknown address"
 
 
-def _refusal(line: str, status: int) -> PlainTextResponse:
+def _refusal(scope: Scope, line: str, status: int) -> Response:
     headers = {"Cache-Control": "no-store"}
     headers |= (
         {"WWW-Authenticate": 'Basic realm="jobboard", charset="UTF-8"'} if status == 401 else {"Retry-After": "2"}
     )
-    return PlainTextResponse(f"{line}\n", status, headers)
+    return refusal(Headers(scope=scope), line, status, headers)
 
 
 def _digest(password: str) -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobboard.console.refusals import refusal, sends_json
 
 #: Where the prefix that the console is mounted at stands in the scope; routers below it change ``root_path``.
 ROOT = "jobboard.console.root"
@@ -44,7 +45,7 @@ class Guard:
         elif scope["type"] == "http":
             inside = {**scope, ROOT: scope.get("root_path", "").rstrip("/")}
             fault = self._fault(scope, Headers(scope=scope))
-            answer = self._app if fault is None else PlainTextResponse(f"{fault}\n", 403)
+            answer = self._app if fault is None else refusal(Headers(scope=scope), fault, 403)
             await answer(inside, receive, _with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 1008})
@@ -60,6 +61,9 @@ class Guard:
         if sites:
             return None if sites == {"same-origin"} else "this change was asked for by a page of another site"
         origins = headers.getlist("origin")
+        if not origins and sends_json(headers):
+            # A program. A page of another site can send no JSON unless its browser asks first, and it sends Origin.
+            return None
         if not origins:
             return "this change has neither Sec-Fetch-Site nor Origin: use a browser, or the command line"
         own = f"{scope['scheme']}://{hosts[0]}".lower()

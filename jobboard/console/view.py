@@ -43,6 +43,7 @@ class Page:
     :ivar path: as Starlette's routes have it, with no slash first: ``jobs``, ``jobs/{uuid}``; empty for the overview.
     :ivar show: answers GET.
     :ivar act: answers POST; must ask ``view.require(...)`` for a right before it changes anything.
+    :ivar take: answers a POST of JSON, by JSON, likewise: it is for programs, which send no headers of a browser.
     :ivar title: its entry in the navigation; None for none.
     :ivar order: the place in the navigation; the smallest comes first.
     """
@@ -50,6 +51,7 @@ class Page:
     path: str
     show: Answer
     act: Answer | None = None
+    take: Answer | None = None
     title: str | None = None
     order: int = 100
 
@@ -79,6 +81,7 @@ class View:
     :ivar rights: what the user may do; see :data:`~jobboard.console.RIGHTS`.
     :ivar who: the user, for histories.
     :ivar form: the fields of a POST, each with all its values.
+    :ivar body: of a POST of JSON.
     :ivar page: None outside of a board, such as in the list of boards.
     """
 
@@ -89,6 +92,7 @@ class View:
     form: Mapping[str, list[str]]
     page: Page | None = None
     entry: ConsoleBoard | None = None
+    body: bytes = b""
 
     @property
     def board(self) -> JobBoard:

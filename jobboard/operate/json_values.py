@@ -27,6 +27,20 @@ def parse_json(text: str) -> Any:
     return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
 
 
+def parse_details(text: str) -> dict[str, Any]:
+    """Return the details that a JSON text says, which is an object.
+
+    :raises ValueError: it is none; goes on a sentence that begins with what the text is.
+    """
+    try:
+        details = parse_json(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON that can be read: {error}") from None
+    if not isinstance(details, dict):
+        raise ValueError('must be a JSON object, such as \'{"path": "/a.png"}\'')
+    return details
+
+
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):

@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from jobboard.console.carried import brief_details
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.holding import hold_of
+from jobboard.console.posting import post_json
 from jobboard.console.runs import Runs, running_progress
 from jobboard.console.shared import STATS_AGE, answers_of, sampler_of
 from jobboard.console.sorting import Column, sorting_of
@@ -247,4 +248,7 @@ def show_trash(view: View) -> Response:
     return view.render("trash.html", trash=trash, groups=groups, sorting=sorting, name=view.query("name"))
 
 
-PAGES = (Page("jobs", show, title="Jobs", order=20), Page("trash", show_trash, title="Trash", order=30))
+PAGES = (
+    Page("jobs", show, take=post_json, title="Jobs", order=20),
+    Page("trash", show_trash, title="Trash", order=30),
+)
