@@ -253,6 +253,26 @@ def test_rows_are_ticked_with_shift_and_stay_so(web: Browser, uri: str) -> None:
     assert web.messages() == []
 
 
+def test_a_limit_is_set_and_a_job_posted_once_by_clicks(web: Browser, uri: str) -> None:
+    with fetch("hostile", uri) as board:
+        web.open("/b/hostile/lanes")
+        web.find("form[action$=limit] [name=lane]")[0].send_keys("clicked:*")
+        web.click("Set a limit …", within="main")
+        web.type("running", "2")
+        web.click("Set …", within="main")
+        web.click("Set the limit", within="main")
+        eventually(lambda: [str(limit) for limit in board.limits if limit.lane == "clicked:*"], within=DEADLINE)
+        web.open("/b/hostile/names/post?name=clicked")
+        web.type("key", "once")
+        # Who clicks twice sends two requests.
+        web.script("const button = document.querySelector('main button'); button.click(); button.click()")
+        eventually(lambda: "/b/hostile/jobs/" in web.driver.current_url, within=DEADLINE)
+        assert [job.key for job in board.iterjobs(names={"clicked"})] == ["once"]
+        assert web.driver.current_url.endswith(next(board.iterjobs(names={"clicked"})).uuid)
+        board.limits.remove(lane="clicked:*")
+    assert web.messages() == []
+
+
 def test_the_refresh_can_be_paused(web: Browser, uri: str) -> None:
     web.open("/b/hostile/jobs?name=refreshed")
     shown = "return document.querySelectorAll('tbody tr').length"

@@ -209,7 +209,7 @@ def test_a_job_that_waits_for_a_limit_leads_to_its_form_with_what_is_advised(boa
         assert ("jobboard limits set" in text_of(page), _PATH in page.text) == (True, False)
 
 
-def test_markup_in_lanes_and_reasons_is_shown_as_text(board: JobBoard) -> None:
+def test_markup_in_what_a_limit_is_of_and_why_is_shown_as_text(board: JobBoard) -> None:
     ask = ask_as(board, "limits")
     for target in ({"lane": _MARKUP}, {"name": _MARKUP}):
         asked, done = _confirmed(ask, target | {"running": "1", "reason": _MARKUP})

@@ -121,7 +121,7 @@ def test_names_show_how_long_their_jobs_waited_and_ran(
     sampler.stop()
     assert "mail history of mail 1" in page
     assert page.count("55s, 55s") == 2
-    assert "55s 1 What finished and failed of mail in the last hour 1 50 % Pause … mail" in page
+    assert "55s 1 What finished and failed of mail in the last hour 1 50 % Limit … mail Pause … mail" in page
 
 
 @pytest.mark.parametrize("listens", [True, False])
@@ -133,7 +133,7 @@ def test_nothing_is_said_to_have_finished_or_failed_before_anything_was_heard(
         monkeypatch.setattr(f"jobboard.console.pages.{page}.sampler_of", lambda _view: sampler)
     board.post("mail")
     sampler.look()
-    row, heading = "{0} {0} Pause … mail", "Posted Finished Failed"
+    row, heading = "{0} {0} Limit … mail Pause … mail", "Posted Finished Failed"
     assert row.format("-") in text_of(console.get("/b/shop/names"))
     assert "0 0 0 0 - - -" in text_of(console.get("/b/shop/")).partition(heading)[2]
     if listens:
