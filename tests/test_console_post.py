@@ -270,6 +270,8 @@ class TestJson:
             403,
             {"error": "you lack the right 'post' here: to post jobs, of any name"},
         )
+        # It is not even read.
+        assert _send(ask_as(board), b"x" * 2_000_000).status_code == 403
         stranger = Asking(app({"jobs": board}, access=lambda request: None))
         assert _send(stranger, sent).json() == {"error": "you may not look at this console"}
         ask = ask_as(board, "post")

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
@@ -167,11 +168,17 @@ class _Dispatcher:
         rights = await self._run(None, self._settings.access, request)
         if rights is None:
             raise HTTPException(403, "you may not look at this console")
-        body = await _body_of(request) if request.method == "POST" else b""
-        form = {} if sends_json(request.headers) else parse_qs(body.decode(errors="replace"), keep_blank_values=True)
         entry = None if page is None else self._settings.boards.get(request.path_params["board"])
         who = await self._run(None, self._settings.who, request)
-        return View(request, self._settings, check_rights(rights), who, form, page, entry, body)
+        view = View(request, self._settings, check_rights(rights), who, {}, page, entry)
+        if page is None or request.method != "POST":
+            return view
+        if sends_json(request.headers):
+            # Who only looks takes no memory.
+            view.require(page.right)
+            return replace(view, body=await _body_of(request, "JSON", _MAX_JSON))
+        form = await _body_of(request, "a form", _MAX_FORM)
+        return replace(view, form=parse_qs(form.decode(errors="replace"), keep_blank_values=True))
 
     async def _run(self, what: object, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in one of the threads for ``what``, such as a board, or await a coroutine function."""
@@ -193,8 +200,7 @@ def _what_takes(page: Page, request: Request) -> Answer:
     return function
 
 
-async def _body_of(request: Request) -> bytes:
-    what, most = ("JSON", _MAX_JSON) if sends_json(request.headers) else ("a form", _MAX_FORM)
+async def _body_of(request: Request, what: str, most: int) -> bytes:
     body = bytearray()
     try:
         with anyio.fail_after(_BODY_TIMEOUT):

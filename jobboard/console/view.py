@@ -43,7 +43,8 @@ class Page:
     :ivar path: as Starlette's routes have it, with no slash first: ``jobs``, ``jobs/{uuid}``; empty for the overview.
     :ivar show: answers GET.
     :ivar act: answers POST; must ask ``view.require(...)`` for a right before it changes anything.
-    :ivar take: answers a POST of JSON, by JSON, likewise: it is for programs, which send no headers of a browser.
+    :ivar take: answers a POST of JSON, by JSON; it is for programs, which send no headers of a browser.
+    :ivar right: what that needs, which is asked for before the body is read.
     :ivar title: its entry in the navigation; None for none.
     :ivar order: the place in the navigation; the smallest comes first.
     """
@@ -52,6 +53,7 @@ class Page:
     show: Answer
     act: Answer | None = None
     take: Answer | None = None
+    right: str = ""
     title: str | None = None
     order: int = 100
 
