@@ -145,6 +145,9 @@ def test_who_went_away_and_who_has_all_slots_lead_to_their_pages(
     assert "Jobs named 'hog' have all 2 slots of 1 conductor, while 1 job named 'mail' waits" in text_of(page)
     for where in ("conductors?q=dead", "names?q=hog"):
         assert any(link.endswith(f"/b/shop/{where}") for link in links_of(page)), where
+    user = asking({"shop": board}, access=allow("limits"))
+    (where,) = (link for link in links_of(user.get("/b/shop/")) if "/limit" in link)
+    assert "Limit of the name hog" in text_of(user.get(where))
 
 
 def test_each_command_that_mends_is_one(capsys: pytest.CaptureFixture[str]) -> None:

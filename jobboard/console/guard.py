@@ -65,7 +65,10 @@ class Guard:
             # A program. A page of another site can send no JSON unless its browser asks first, and it sends Origin.
             return None
         if not origins:
-            return "this change has neither Sec-Fetch-Site nor Origin: use a browser, or the command line"
+            return (
+                "this change has neither Sec-Fetch-Site nor Origin: use a browser, or the command line; a program "
+                "posts jobs with Content-Type: application/json"
+            )
         own = f"{scope['scheme']}://{hosts[0]}".lower()
         if [origin.lower() for origin in origins] == [own]:
             return None
