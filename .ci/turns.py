@@ -1,8 +1,10 @@
-"""What CI does in turn: of a suite that does the same on each store, a run takes some of the stores.
+"""What CI does in turn: of suites that do the same on each store, or that take long, a run takes some.
 
 ``pytestmark = pytest.mark.in_turn(2)`` in a suite: two of its stores, and what is of no store. ``turn_of("the demo")``:
 all of it, in the runs that draw it from its group. Which ones follows from the content of the checkout: a run can be
 repeated, and the next change has others. All are taken where ``CI`` is not set, and with ``JOBBOARD_ALL_TESTS=1``.
+
+``python .ci/turns.py SUITE COMMAND...`` runs a command if the suite has its turn.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ import functools
 import os
 import random
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    # Not every environment of tox has it.
+    import pytest
 
 #: Suites that take long and seldom fail: a run takes one of each group, whose suites take about as long as each other.
 GROUPS = (
@@ -27,6 +33,7 @@ GROUPS = (
     ("nights of operators", "nights on the console"),
     ("scale of Redis", "scale of ZooKeeper"),
     ("clones", "pictures of the console"),
+    ("oldest libraries", "each extra of the wheel", "another Python"),
     ("oldest libraries of etcd", "oldest libraries of ZooKeeper"),
     ("oldest libraries of MariaDB", "oldest libraries of PostgreSQL"),
 )
@@ -59,6 +66,8 @@ def leave_out_what_others_take(config: pytest.Config, items: list[pytest.Item]) 
 
 def skip_what_others_take(items: Iterable[pytest.Item], store_of: Callable[[str], str]) -> None:
     """Skip the tests of those stores that another run takes."""
+    import pytest
+
     suites = defaultdict[Path, list[tuple[pytest.Item, str]]](list)
     for item in items:
         if item.get_closest_marker("in_turn") and (store := store_of(item.nodeid)):
@@ -78,3 +87,14 @@ def _content() -> str:
         ["git", "rev-parse", "HEAD^{tree}"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     return tree.stdout or str(datetime.datetime.now(datetime.UTC).date())
+
+
+def main(suite: str, *command: str) -> int:
+    if has_its_turn(suite):
+        return subprocess.call(command)
+    sys.stdout.write(f"{suite}: another run's turn\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
