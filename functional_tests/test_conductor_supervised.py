@@ -62,6 +62,26 @@ def test_one_that_is_killed_is_started_again_and_its_job_done(
     assert crew.returncode == 0
 
 
+#: Processes that wait for their end, and are signalled when they no longer handle it.
+_SIGNALLED_LAST = """
+import os, signal
+from jobboard.cli.supervising import Supervisor
+child = Supervisor(2).run()
+with child.stop_on_request(lambda: os.kill(os.getpid(), signal.SIGTERM), None):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    print("up", flush=True)
+    signal.pause()
+"""
+
+
+def test_a_process_that_is_signalled_in_its_last_moment_has_ended_well() -> None:
+    with subprocess.Popen([sys.executable, "-c", _SIGNALLED_LAST], stdout=subprocess.PIPE) as crew:
+        assert crew.stdout is not None
+        assert [crew.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
+        crew.send_signal(signal.SIGTERM)
+        assert crew.wait(90) == 0
+
+
 def test_a_service_manager_that_signals_every_process_drains_them(
     crew: subprocess.Popen[str], board: JobBoard, tmp_path: Path
 ) -> None:

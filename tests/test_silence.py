@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -87,10 +88,12 @@ def test_why_tells_of_a_run_that_is_silent(board: JobBoard) -> None:
         conductor._run._tell_operators()
         eventually(lambda: len(why(board, board.get(job.uuid))) == 2, 30)
         told = why(board, board.get(job.uuid))[1]
-    assert (told.kind, told.text) == (
-        "handler_silent",
-        "Its handler had given no sign of life for 45m when its owner last told of it; after 1h without progress, "
-        "a step or a checkpoint its run counts as failed.",
+    assert told.kind == "handler_silent"
+    # On a slow machine some seconds more.
+    assert re.fullmatch(
+        r"Its handler had given no sign of life for 45m(\d+s)? when its owner last told of it; "
+        r"after 1h without progress, a step or a checkpoint its run counts as failed\.",
+        told.text,
     )
 
 

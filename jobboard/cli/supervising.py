@@ -177,7 +177,9 @@ class Supervisor:
 
     def _ended(self, process: Process, what: str, code: int) -> None:
         if self._signals:
-            self._status = self._status or (code if code >= 0 else 128 - code)
+            # At its end the interpreter lets go of its handlers: a signal to every process may meet one there.
+            if -code not in self._signals:
+                self._status = self._status or (code if code >= 0 else 128 - code)
             return
         now = time.monotonic()
         is_long = now - process.started_at >= _LONG_LIFE
