@@ -17,7 +17,7 @@ from servers.proxy import Proxy
 from servers.redis_servers import RedisServer
 
 from jobboard import BoardUnavailable, ClaimLost, EventKind, JobBoard, JobEvent, JobState, Posting
-from jobboard.backends.redis import subscriber
+from jobboard.backends.redis import subscriber, waiting
 from jobboard.backends.redis.scripts import load_scripts
 from jobboard.backends.timelimit import time_limit
 from jobboard.board import client_of
@@ -238,6 +238,19 @@ def test_a_wait_survives_the_break_of_its_line(behind: RedisHarness, proxy: Prox
     job = harness.board(board.name).post("resize")
     waiting.join(20)
     assert found == [job.uuid]
+
+
+def test_after_a_break_all_who_wait_look_again(
+    behind: RedisHarness, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_SLEEP", LONG)
+    client = client_of(behind.board())
+    with client.waiter() as one, client.waiter() as other:
+        assert (one.ready_in(), other.ready_in()) == (None, None)
+        proxy.break_all()
+        for waiter in (one, other):
+            # Otherwise this lasts until the limit of the test.
+            waiter.wait(LONG)
 
 
 def test_who_listens_hears_again_soon_after_a_break_that_another_one_noticed_first(

@@ -17,7 +17,7 @@ from harnesses.fixtures import a_harness, a_server
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import At, Conductor, Entity, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
+from jobboard import At, Conductor, Entity, EventKind, Handlers, JobBoard, JobState, LogBook, Posting, Schedule, fetch
 from jobboard.backends.redis import connection, waiting
 from jobboard.board import client_of, register
 from jobboard.quiet import QUIET_BOOK, quiet_ones, set_quiet
@@ -188,6 +188,31 @@ def test_one_post_wakes_one_of_those_who_wait(server: RedisServer, harness: Redi
     for thread in threads:
         thread.join(10)
     assert _looks(sleepers) - looks <= 6 * 4
+
+
+def test_a_new_subscription_wakes_nobody_who_waits(
+    server: RedisServer, harness: RedisHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_SLEEP", 60.0)
+    board, backend = harness.lossy_board("listened to")
+    found: list[str] = []
+    threads = [threading.Thread(target=_wait_once, args=(board, found)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    with server.client() as client:
+        eventually(lambda: client.hlen("{jobboard:listened to}:waiters") == 5)
+        producer, heard = harness.board("listened to"), threading.Event()
+        for kind in (EventKind.TRASHED, EventKind.PAUSED):
+            board.subscribe(lambda event: heard.set(), {kind})
+        # What a message brings about has happened before the next one is handed on.
+        producer.pause("rotate")
+        assert heard.wait(10)
+        producer.post_many([Posting("resize") for _ in range(5)])
+        for thread in threads:
+            thread.join(10)
+    assert len(found) == 5
+    # Each has looked before it slept, and after it was woken.
+    assert backend.calls["ready_in"] == 10
 
 
 def _wait_once(board: JobBoard, found: list[str]) -> None:

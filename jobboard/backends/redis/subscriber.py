@@ -42,6 +42,8 @@ class Subscriber:
         self._subscribed: set[bytes] = set()
         self._connection: Connection | None = None
         self._fault: Exception | None = None
+        #: Whether a connection broke since everybody was told last.
+        self._has_broken = False
         #: Seconds until the next try to connect.
         self._pause = _FIRST_PAUSE
         self._thread: threading.Thread | None = None
@@ -135,6 +137,7 @@ class Subscriber:
         if self._connection is not None:
             self._connection.disconnect()
             self._pause = _FIRST_PAUSE
+            self._has_broken = True
         self._connection = None
         self._subscribed.clear()
         self._fault = error
@@ -176,8 +179,9 @@ class Subscriber:
                     if channel in self._handlers:
                         self._subscribed.add(channel)
                     self._changed.notify_all()
-                    complete = self._subscribed.issuperset(self._handlers)
-                if complete:
+                    is_resubscribed = self._has_broken and self._subscribed.issuperset(self._handlers)
+                    self._has_broken = self._has_broken and not is_resubscribed
+                if is_resubscribed:
                     self._resubscribed()
             case [b"sunsubscribe", channel, _] if channel in self._subscribed:
                 # The server unsubscribed by itself: in a Cluster, the channel's slot has moved to another node.
