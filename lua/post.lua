@@ -68,7 +68,7 @@ if plain and is_awaited and #plain > 1 and not is_heard('POSTED') then
   local answer = post_plainly(sent, plain)
   if answer then
     -- Each waiter claims of a batch as much as it has room for.
-    wake_waiters({[sent[2]] = #plain}, {}, {})
+    wake_waiters({[sent[2]] = #plain}, {}, {}, {})
     return answer
   end
 end

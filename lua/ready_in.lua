@@ -3,7 +3,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most, with what
---       claim request, as in claim_next.lua, or nil, and whether to send an empty message if it is armed]
+--       claim request, as in claim_next.lua, or nil, whether to send an empty message if it is armed, and where the
+--       next search for exchanges begins or nil: for who has claimed nothing since his last look, none counts]
 -- Returns: MORE (call again), or OK; the microseconds until a job may be claimable (0 is now, -1 unknown); and the
 --       claim id with which the waiter was armed until now, or false
 -- A repeat arms the same waiter again.
@@ -27,8 +28,10 @@ forget_gone()
 
 -- While jobs of its names are BLOCKED, a waiter looks this often.
 local EXCHANGE_POLL = 1000000
--- Of more names with BLOCKED jobs, no lane is asked whether it has any of them.
-local MAX_HEADS = 20
+-- Who has ended a claim may claim the next job for so long, before that is claimed by an exchange.
+local CLAIM_TIME = 50000
+-- Of more names with BLOCKED jobs, no lane with a rate is asked whether it has any of them.
+local MAX_NAMES = 20
 
 local request = cmsgpack.unpack(ARGV[1])
 local names = request[1]
@@ -42,8 +45,8 @@ local function start_in(lane, look_at, wanted, blocked, paused)
   if not first then
     return nil
   end
-  local some, may_exchange = {unpack(blocked, 1, math.min(#blocked, MAX_HEADS))}, not limit_of(first).is_strict
-  if may_exchange and exchangeable_in(lane, some, wanted) then
+  local some, may_exchange = {unpack(blocked, 1, math.min(#blocked, MAX_NAMES))}, not limit_of(first).is_strict
+  if request[6] and may_exchange and exchangeable_in(lane, some, wanted) then
     return now
   elseif wanted(first.name) then
     return look_at
@@ -53,6 +56,18 @@ local function start_in(lane, look_at, wanted, blocked, paused)
   if may_exchange and not is_awaited and (#blocked > #some or first_blocked(lane, some)) then
     return look_at
   end
+end
+
+-- When the next claim may find a job to exchange, of a lane in which a name is stuck that is not asked for.
+local function exchange_at(wanted, blocked, paused)
+  local earliest = math.huge
+  for _, lane in ipairs((lanes_from(request[6], blocked))) do
+    local holder = not lane_limits[lane].is_strict and exchangeable_in(lane, blocked, wanted)
+    if holder and is_stuck(holder.name, paused) then
+      earliest = math.min(earliest, paused[holder.name] and now or math.max(now, holder.modified + CLAIM_TIME))
+    end
+  end
+  return earliest
 end
 
 -- The earliest moment of a timer that belongs to a wanted name. If there are too many others before it, the last one
@@ -117,7 +132,8 @@ local function next_moment()
   local lease, delay = next_due('leases', wanted), next_due('delayed', wanted, blocked, paused)
   -- An exchange may let one of them be claimed before anything else happens.
   local poll = #blocked > 0 and now + EXCHANGE_POLL or math.huge
-  local moment = math.min(lease or math.huge, delay or math.huge, poll)
+  local exchange = #blocked > 0 and request[6] and exchange_at(wanted, blocked, paused) or math.huge
+  local moment = math.min(lease or math.huge, delay or math.huge, poll, exchange)
   return moment < math.huge and moment or nil
 end
 

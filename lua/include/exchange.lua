@@ -1,11 +1,7 @@
 -- include: exchangeable
 -- include: transitions
--- include: limits
 -- Exchanges: a job that waits for its lane is claimed for the slot of one that could be claimed, but not by whoever
 -- asks: because it has another name, or one that is paused or has as many claims as its limit allows.
-
--- How many lanes a claim that found too little looks at, and how many heads of names in them.
-local MAX_EXCHANGES, MAX_HEADS = 20, 400
 
 -- Claim up to `most` jobs of these names in exchange, by `claim_one`. Looks at some lanes, beginning with that of the
 -- rank `from` among those with BLOCKED jobs; returns the rank with which to begin the next time.
@@ -16,9 +12,7 @@ local function exchange(names, most, from, claim_one)
     return 0
   end
   local may_claim = granted(names, paused)
-  local number = math.max(1, math.min(MAX_EXCHANGES, math.floor(MAX_HEADS / #wanted)))
-  local lanes = redis.call('ZRANGE', key('blocked_lanes'), from, from + number - 1)
-  fetch_limits(lanes)
+  local lanes, reached = lanes_from(from, wanted)
 
   -- Claim one job of a lane, if there is one.
   local function exchange_in(lane)
@@ -46,5 +40,5 @@ local function exchange(names, most, from, claim_one)
       left = left - 1
     end
   end
-  return #lanes == number and from + number or 0
+  return reached
 end

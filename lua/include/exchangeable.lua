@@ -1,6 +1,11 @@
+-- include: lane_scores
+-- include: limits
 -- include: records
 -- include: text
 -- Which jobs of a lane may be exchanged: see exchange.lua.
+
+-- How many lanes a search looks at, and how many heads of names in them.
+local MAX_EXCHANGES, MAX_HEADS = 20, 400
 
 -- Whether whoever asks for these names (nil: for all) may claim a job of a name, while those are paused.
 local function granted(names, paused)
@@ -35,10 +40,27 @@ local function first_blocked(lane, names)
   return best and load(string.sub(best, 13))
 end
 
+-- The lanes at which a search by these names looks, beginning with that of the rank `from` among those with BLOCKED
+-- jobs, and after the last one with the first; and the rank with which to begin the next time.
+local function lanes_from(from, names)
+  local most = math.max(1, math.min(MAX_EXCHANGES, math.floor(MAX_HEADS / #names)))
+  local lanes = redis.call('ZRANGE', key('blocked_lanes'), from, from + most - 1)
+  local left, reached = most - #lanes, from + #lanes
+  if left > 0 then
+    local first = from > 0 and redis.call('ZRANGE', key('blocked_lanes'), 0, math.min(left, from) - 1) or {}
+    for _, lane in ipairs(first) do
+      lanes[#lanes + 1] = lane
+    end
+    reached = #first
+  end
+  fetch_limits(lanes)
+  return lanes, reached
+end
+
 -- The last job of a lane that can be claimed, if there is one.
 local function last_claimable_of(lane)
-  local last = redis.call('ZRANGE', key('held', lane), -1, -1)[1]
-  local job = last and load(string.sub(last, 13))
+  local last = redis.call('ZRANGE', key('held', lane), -1, -1, 'WITHSCORES')
+  local job = last[2] and tonumber(last[2]) > tonumber(CLAIMED_SCORE) and load(string.sub(last[1], 13))
   return job and job.state == 'UNCLAIMED' and not newer[job.uuid] and job
 end
 

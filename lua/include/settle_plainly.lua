@@ -132,7 +132,7 @@ local settle_plainly = (function()
     for name, place in pairs(heads) do
       redis.call('ZADD', key('heads'), 'LT', place, name)
     end
-    wake_waiters(ready, {}, {})
+    wake_waiters(ready, {}, {}, {})
   end
 
   -- Let children that this script has not loaded become what follows from how a parent, or their graph, stands. Returns

@@ -13,5 +13,5 @@ local function wake_names(names)
       timed[name] = true
     end
   end
-  wake_waiters(ready, timed, {})
+  wake_waiters(ready, timed, {}, {})
 end

@@ -106,7 +106,7 @@ local function write_back()
   end
   local adds, removals, fields, lost = {}, {}, {}, {}
   local records, listings, ended = {}, {}, {}
-  local ready, left, heads, names = {}, {}, {}, {}
+  local ready, left, heads, names, offered = {}, {}, {}, {}, {}
   local has_ended_owners = false
   local run_was, run_state, run_name, from, to, from_timer, to_timer
   for _, job in ipairs(changed) do
@@ -137,6 +137,9 @@ local function write_back()
       end
       if state == 'UNCLAIMED' then
         ready[name] = (ready[name] or 0) + 1
+        if job.lane and was ~= 'CLAIMED' and not lane_limits[job.lane].is_strict then
+          offered[#offered + 1] = job
+        end
       elseif was == 'CLAIMED' then
         left[name] = (left[name] or 0) + 1
       end
@@ -212,5 +215,5 @@ local function write_back()
   end
   changed, is_changed, moved = {}, {}, {}
   publish()
-  wake_waiters(ready, soon, left)
+  wake_waiters(ready, soon, left, offered)
 end

@@ -82,7 +82,7 @@ class RedisBackend(Backend):
         self.edges, self.steps = Edges(self.client), Steps(self.client)
         self.maintenance = Maintenance(self.client, self._checks, limits)
         self._subscriptions = Subscriptions(self._pool, self.key, timeout)
-        self._waiters = Waiters(self.client, self._subscriptions, jobs.claimed_under)
+        self._waiters = Waiters(self.client, self._subscriptions, jobs.claimed_under, jobs.search)
         self._is_open = False
 
     def _topology_of(self, address: Address, options: dict[str, Any]) -> Topology:

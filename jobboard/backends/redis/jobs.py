@@ -56,8 +56,8 @@ class Jobs(JobStore):
     def __init__(self, client: RedisClient) -> None:
         self._client = client
         self._ends = EndsWithPosts(client)
-        #: Where the last search for exchanges ended, by the names that were asked for.
-        self._exchanged: dict[frozenset[str] | None, int] = {}
+        #: By the names that were asked for: how many claims there were, and where the last search for exchanges ended.
+        self._searches: dict[frozenset[str] | None, tuple[int, int]] = {}
 
     # -- posting ---------------------------------------------------------------------------------------------------
 
@@ -91,14 +91,18 @@ class Jobs(JobStore):
         return None if status == b"MISSING" else rows_of(parts[0])[0]
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        request = pack(claim_parts(claim, limit, names, self._exchanged.get(names, 0)))
+        claims, begin = self.search(names)
+        request = pack(claim_parts(claim, limit, names, begin))
         _, parts, skipped, *exchanged = self._client.call_until_current("claim_next", request, changes=True)
-        if exchanged:
-            if len(self._exchanged) >= _MAX_KNOWN:
-                self._exchanged.clear()
-            self._exchanged[names] = exchanged[0]
+        if len(self._searches) >= _MAX_KNOWN and names not in self._searches:
+            self._searches.clear()
+        self._searches[names] = claims + 1, exchanged[0] if exchanged else begin
         self._client.warn_of_newer(skipped)
         return rows_of(parts)
+
+    def search(self, names: frozenset[str] | None) -> tuple[int, int]:
+        """Return how many claims by these names there were, and where the next one begins to search for exchanges."""
+        return self._searches.get(names, (0, 0))
 
     def claimed_under(self, claim_id: str) -> list[JobRow]:
         found: list[JobRow] = []

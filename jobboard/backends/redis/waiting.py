@@ -32,13 +32,20 @@ class Waiters:
     """The waiters of one client, by their ids.
 
     :param claimed_under: returns the jobs that are claimed under a claim id.
+    :param search: returns how many claims by some names there were, and where the next one begins to search for
+        exchanges.
     """
 
     def __init__(
-        self, client: RedisClient, subscriptions: Subscriptions, claimed_under: Callable[[str], list[JobRow]]
+        self,
+        client: RedisClient,
+        subscriptions: Subscriptions,
+        claimed_under: Callable[[str], list[JobRow]],
+        search: Callable[[frozenset[str] | None], tuple[int, int]],
     ) -> None:
         self._client = client
         self.claimed_under = claimed_under
+        self.search = search
         self._subscriptions = subscriptions
         self._lock = threading.Lock()
         self._waiters: dict[bytes, RedisWaiter] = {}
@@ -89,16 +96,18 @@ class Waiters:
         id: str | None = None,
         claim: ClaimRequest | None = None,
         message: bool = False,
+        begin: int | None = None,
     ) -> tuple[float | None, str | None]:
         """Return the seconds until a job may be ready; with an id, arm that waiter if none is ready now.
 
         Then return also the claim id with which it was armed before, if nothing was claimed under that.
 
         :param message: whether a waiter that is armed gets an empty message.
+        :param begin: where the next claim begins to search for exchanges, which count then.
         """
         wanted = None if names is None else list(names)
         asked = None if claim is None else claim_parts(claim, 1, names)
-        request = pack([wanted, id, micros(MAX_SLEEP), asked, message])
+        request = pack([wanted, id, micros(MAX_SLEEP), asked, message, begin])
         _, moment, withdrawn = self._client.call_until_current("ready_in", request)
         return None if moment < 0 else moment / 1e6, _id_of(withdrawn)
 
@@ -178,6 +187,8 @@ class RedisWaiter(ConditionWaiter):
         self._wake_ups: WakeUps | None = None
         self._is_armed = False
         self._has_asked = False
+        #: How many claims by its names there were before its last look.
+        self._claims = 0
         self._owner: tuple[str, float] | None = None
         #: The claim ids under which the server may claim, or may have claimed, and when each request was sent.
         self._asked: dict[str, float] = {}
@@ -192,9 +203,10 @@ class RedisWaiter(ConditionWaiter):
 
     def ready_in(self) -> float | None:
         self._check()
+        begin = self._next_search()
         if not self._has_asked:
             # Most waiters find a job at once, and then need no subscription.
-            due, _ = self._waiters.ready_in(self._names)
+            due, _ = self._waiters.ready_in(self._names, begin=begin)
             if due is not None and due <= 0:
                 return due
             self._has_asked = True
@@ -202,7 +214,7 @@ class RedisWaiter(ConditionWaiter):
         self._begin_to_look()
         self._is_armed = True
         wants_message = self._wake_ups is not None and self._wake_ups.wants_message
-        due = self._arm(wants_message)
+        due = self._arm(wants_message, begin)
         if due is not None:
             self._expect(self._clock() + due)
             if due <= 0:
@@ -215,20 +227,26 @@ class RedisWaiter(ConditionWaiter):
             self.notify()
         return due
 
+    def _next_search(self) -> int | None:
+        """Return where the next claim begins to search, unless none came before this look: the next may not, either."""
+        was = self._claims
+        self._claims, begin = self._waiters.search(self._names)
+        return None if self._claims == was else begin
+
     def _subscribe(self) -> None:
         if self._wake_ups is None:
             self._waiters.subscribe()
         else:
             self._wake_ups.open()
 
-    def _arm(self, message: bool) -> float | None:
+    def _arm(self, message: bool, begin: int | None) -> float | None:
         if self._owner is None:
-            return self._waiters.ready_in(self._names, self.id, message=message)[0]
+            return self._waiters.ready_in(self._names, self.id, None, message, begin)[0]
         who, expiry = self._owner
         claim = ClaimRequest(who, uuids.uuid4().hex, expiry)
         with self._lock:
             self._asked[claim.claim_id] = time.monotonic()
-        due, withdrawn = self._waiters.ready_in(self._names, self.id, claim, message)
+        due, withdrawn = self._waiters.ready_in(self._names, self.id, claim, message, begin)
         if due is not None and due < MAX_SLEEP:
             # The server keeps no claim request of a waiter that wakes so soon.
             self._asked.pop(claim.claim_id, None)
