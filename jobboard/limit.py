@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from jobboard.text import until_text
 from jobboard.types import LaneOrder, Seconds
 from jobboard.validation import check_count, check_seconds, check_text
 
@@ -60,6 +61,7 @@ class Limit:
     :ivar rate: how often one of its lane's jobs may start; None: as often as you like.
     :ivar order: ``"strict"``: a job that failed keeps its slot of the lane until it ends.
     :ivar paused: whether nothing of the lane may start, whatever ``running`` says.
+    :ivar paused_until: the moment at which the pause ends by itself; None: it has no end, or there is none.
     :ivar by: the operator who set it, why, and when, as far as anybody has said.
     """
 
@@ -72,16 +74,26 @@ class Limit:
     by: str | None = None
     reason: str | None = None
     at: datetime | None = None
+    paused_until: datetime | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether it limits nothing."""
         return self.running is None and self.rate is None and self.order == "free" and not self.paused
 
+    def without_pause(self) -> Limit:
+        """Return what it says beside a pause."""
+        return replace(self, paused=False, paused_until=None)
+
+    def at_moment(self, now: datetime) -> Limit:
+        """Return it as it is at a moment: a pause that has ended by then is none."""
+        is_over = self.paused_until is not None and self.paused_until <= now
+        return self.without_pause() if is_over else self
+
     def __str__(self) -> str:
         what = f"name {self.name}" if self.lane is None else f"lane {self.lane}"
         parts = [
-            *(["paused"] if self.paused else []),
+            *([f"paused{until_text(self.paused_until)}"] if self.paused else []),
             *([] if self.running is None else [f"{self.running} running"]),
             *([] if self.rate is None else [str(self.rate)]),
             *(["strict order"] if self.order == "strict" else []),

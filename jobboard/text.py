@@ -41,6 +41,11 @@ def utc(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def until_text(end: datetime | None) -> str:
+    """Return what is said after "paused": `` until 2030-01-31 09:00:00 UTC``; nothing of a pause without an end."""
+    return "" if end is None else f" until {utc(end)}"
+
+
 def exact_utc(at: datetime) -> str:
     """Return it with its milliseconds, for histories: several changes of a fast job are of one second."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"

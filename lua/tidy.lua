@@ -3,7 +3,8 @@
 --
 -- KEYS: 1 the board
 -- ARGV: 1 how many things at most; of jobs that were completed together all go, so up to 99 more
--- Returns: OK, how many were deleted, and the limits of whose lanes not all were looked at, as limits.lua returns them
+-- Returns: OK; how many were deleted; the limits of whose lanes not all were looked at, or whose pause has ended, as
+--       limits.lua returns them; and the present moment
 -- A repeat finds less to delete.
 --
 -- include: arming
@@ -70,12 +71,12 @@ for _, lane in ipairs(redis.call('ZRANDMEMBER', key('offered'), 100)) do
   end
 end
 
-local pending, limits = {}, redis.call('HGETALL', key('limits'))
+local found, limits = {}, redis.call('HGETALL', key('limits'))
 for at = 1, #limits, 2 do
   local limit = decode_limit(limits[at + 1])
-  if limit and limit.pending then
-    pending[#pending + 1] = limits[at]
-    pending[#pending + 1] = limits[at + 1]
+  if limit and (limit.pending or limit.paused_until and limit.paused_until * 1000000 <= now) then
+    found[#found + 1] = limits[at]
+    found[#found + 1] = limits[at + 1]
   end
 end
-return {'OK', count, pending}
+return {'OK', count, found, now_text}

@@ -236,6 +236,23 @@ def test_a_lane_is_paused_and_resumed(jobboard: Run, board: JobBoard) -> None:
     jobboard("pause", "a", "--lane", "tenant:1", status=2)
 
 
+def test_a_lane_is_paused_for_a_time(jobboard: Run, board: JobBoard) -> None:
+    board.limits.set(lane="stripe", running=2)
+    told = jobboard("pause", "--lane", "stripe", "--until", "2090-01-31T09:00+00:00", "--by", "ada")
+    assert told.startswith("paused: lane stripe until 2090-01-31 09:00:00 UTC (by ada since ")
+    (paused,) = as_json(jobboard("pause", "--lane", "stripe", "--for", "30s", "--json"))["lanes"]
+    assert paused["until"] == "2090-01-31T09:00:00+00:00"
+    assert "until 2090-01-31 09:00:00 UTC" in jobboard("limits")
+    board.post("a", lane="stripe")
+    assert "until 2090-01-31 09:00:00 UTC" in jobboard("lanes", "stripe")
+    assert as_json(jobboard("lanes", "stripe", "--json"))["paused_until"] == paused["until"]
+    jobboard("resume", "--lane", "stripe")
+    jobboard("pause", "--lane", "stripe", "--for", "0s")
+    assert "lane stripe" not in jobboard("stats")
+    jobboard("pause", "--for", "30s", status=2)
+    jobboard("pause", "--lane", "stripe", "--for", "30s", "--until", "2090-01-31T09:00+00:00", status=2)
+
+
 def test_a_schedule_has_a_lane(jobboard: Run, board: JobBoard) -> None:
     jobboard("schedule", "add", "nightly", "a", "--every", "1h", "--lane", "tenant:1")
     assert board.get(jobboard("schedule", "fire", "nightly").strip()).lane == "tenant:1"

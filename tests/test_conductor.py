@@ -121,6 +121,25 @@ class TestEveryExecutor:
         assert job.wait(20)
         assert (job.result, job.attempts) == ("the second time", 2)
 
+    def test_a_job_that_pauses_its_lane_holds_back_those_behind_it(
+        self, board: JobBoard, conduct: NewConductor, executor: str
+    ) -> None:
+        board.limits.set(lane="stripe", running=1)
+        first, *others = [board.post("too many requests", lane="stripe") for _ in range(3)]
+        alone = board.post("too many requests")
+        conductor = conduct(executor)
+        eventually(lambda: state_of(board, first) is JobState.DELAYED, 20)
+        limit = board.limits.get(lane="stripe")
+        assert limit is not None
+        assert limit.paused_until is not None
+        assert (limit.running, limit.by, limit.reason) == (
+            1, conductor.who, "a handler of 'too many requests' asked for it",
+        )  # fmt: skip
+        assert board.get(first.uuid).record.run_at >= limit.paused_until
+        eventually(lambda: state_of(board, alone) is JobState.DELAYED, 20)
+        assert [(state_of(board, job), job.attempts) for job in others] == [(JobState.BLOCKED, 0)] * 2
+        assert board.post("echo").wait(20)
+
     def test_a_job_that_runs_again_resumes_at_its_checkpoint_and_has_not_failed(
         self, board: JobBoard, conduct: NewConductor, executor: str
     ) -> None:

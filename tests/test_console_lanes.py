@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -92,6 +93,15 @@ def test_a_lane_is_paused_with_a_reason_and_resumed(board: JobBoard) -> None:
         ("ann", "resume", ["lane tenant:1"]),
         ("ann", "pause", ["lane tenant:*"]),
     ]
+
+
+@on_both
+def test_the_end_of_a_pause_is_shown(board: JobBoard) -> None:
+    fill(board)
+    board.pause(lane="tenant:1", until=datetime(2090, 1, 31, 9, tzinfo=UTC))
+    text = text_of(ask_as(board, *RIGHTS).get("/b/jobs/lanes"))
+    assert "tenant:1 paused until 2090-01-31 09:00:00 UTC" in text
+    assert "lane tenant:1 paused until 2090-01-31 09:00:00 UTC" in text
 
 
 def test_a_lane_of_a_paused_prefix_offers_no_resume_of_its_own(board: JobBoard) -> None:

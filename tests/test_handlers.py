@@ -214,6 +214,10 @@ class TestRunAgain:
             RunAgain(at=datetime.datetime(2030, 1, 1))
         with pytest.raises(ValueError):
             RunAgain(at=datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC), after=1)
+        with pytest.raises(ValueError):
+            RunAgain(pause_lane=True)
+        with pytest.raises(TypeError):
+            RunAgain(after=1, pause_lane="stripe")  # type: ignore[arg-type]
 
 
 #: Without postponed annotations, as most programs are. Earlier Pythons refuse these functions themselves.

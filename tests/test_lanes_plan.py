@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -98,6 +99,17 @@ def test_a_look_keeps_the_limit(lane: Lane) -> None:
     assert not lane.is_over or was_over
     assert lane.holders <= before or not was_over
     assert not (was_over and len(steps.admit) > len(steps.withdraw)), "what is over its limit admits nothing more"
+
+
+@given(lanes())
+def test_a_pause_that_ends_lets_nothing_start_before_its_end(lane: Lane) -> None:
+    unpaused, lane.limit = lane.limit, replace(lane.limit, paused_until=2000.0)
+    looks_of(lane)
+    assert not lane.of(UNCLAIMED)
+    assert lane.look(1999.0).look_at == (2000.0 if lane.of(BLOCKED) else None)
+    looks_of(lane, 2000.0)
+    running = math.inf if unpaused.running is None else unpaused.running
+    assert lane.holders >= running or not lane.of(BLOCKED)
 
 
 @given(lanes())

@@ -203,6 +203,8 @@ def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
     assert view["findings"][1]["text"].startswith("2 jobs of the lane tenant:1 wait for slots of jobs named 'b'")
     assert view["paused"]["lanes"][0]["lane"] == "tenant:3"
     assert ("BAD", "lane_idle", "tenant:1") in found(board, NONE)
+    board.pause(lane="tenant:4", duration=600)
+    assert [(kind, what) for _, kind, what in found(board) if kind == "lane_paused"] == [("lane_paused", "tenant:3")]
     board.cancel(unclaimed)
     board.resume(lane="tenant:3")
     assert found(board) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -408,6 +409,9 @@ def test_a_paused_lane_a_rate_and_a_full_name(board: JobBoard) -> None:
     assert "(by ada since 2" in text(job)
     assert "resume --lane 'tenant:*'" in text(job)
     board.resume(lane="tenant:*")
+    board.pause(lane="tenant:42", until=datetime(2090, 1, 31, 9, tzinfo=UTC))
+    assert "The lane tenant:42 is paused until 2090-01-31 09:00:00 UTC (since 2" in text(job)
+    board.resume(lane="tenant:42")
     board.limits.set(lane="slow", rate=Rate(1, 1000))
     board.claim(board.post("a", lane="slow"), "w1")
     late = board.post("a", lane="slow")

@@ -267,6 +267,14 @@ def _waiting(board: JobBoard, handler: Callable[[Any], Any]) -> int:
     return hundreds((seen.run_at - seen.record.last_modified).total_seconds())
 
 
+def paused_for(board: JobBoard, span: Any) -> int:
+    board.pause(lane="a", duration=span)
+    limit = board.limits.get(lane="a")
+    assert limit is not None
+    assert limit.paused_until is not None
+    return hundreds((limit.paused_until - clock_of(board).now()).total_seconds())
+
+
 def batch_wait(board: JobBoard, span: Any) -> Any:
     handlers = Handlers()
     handlers.batch("pack", wait=span)(print)
@@ -321,6 +329,7 @@ TABLE: dict[str, Call] = {
     "RunningJob.sleep(seconds)": asleep,
     "RunningJob.wait_for(timeout)": waits,
     "AsyncRunningJob.sleep(seconds)": asleep_in_coroutine,
+    "JobBoard.pause(duration)": paused_for,
     "AsyncRunningJob.wait_for(timeout)": waits_in_coroutine,
     "Handlers.batch(wait)": batch_wait,
     "JobBoard.claim(expiry)": claim,

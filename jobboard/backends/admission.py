@@ -23,8 +23,10 @@ def join(row: JobRow, place: float) -> None:
 def end_delay(row: JobRow, place: float, limit: LaneLimit) -> None:
     """Let a delayed job join its lane; one of a strict lane that was claimed before has kept its slot."""
     is_kept = limit.is_strict and row.token
-    if is_kept and limit.rate is None:
+    if is_kept and limit.rate is None and row.ties is not None:
         row.state, row.place = JobState.UNCLAIMED, place
+        # If the lane is paused now, or before its claim, nothing of its priority passes it once the pause is over.
+        row.ties = replace(row.ties, since=row.created_on)
     elif is_kept:
         # Another start, which the rate must let. Nothing of its priority was to run before it, or passes it now.
         join(row, row.created_on)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from jobboard.backends.lane_rows import LaneRow
-from jobboard.backends.limits import LaneLimit, Rules
+from jobboard.backends.limits import SAME_MOMENT, LaneLimit, Rules
 from jobboard.backends.rows import JobRow
 from jobboard.limit import Rate
 from jobboard.states import JobState
@@ -32,9 +32,6 @@ MAX_MOVES = 50
 
 #: How many lanes a claim that found too little looks at for exchanges.
 MAX_EXCHANGES = 20
-
-#: Two moments that are no more seconds apart are one: sums of them are rounded.
-SAME_MOMENT = 1e-6
 
 #: While jobs of its names are BLOCKED, a waiter looks this often whether an exchange lets one be claimed, in seconds.
 EXCHANGE_POLL = 1.0
@@ -95,6 +92,13 @@ def plan(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
 
     Jobs are admitted, and withdrawn, at most ``MAX_MOVES`` at a time.
     """
+    steps = _planned(view, limit.at(now), now)
+    if limit.is_paused_at(now) and steps.look_at is None and (view.blocked or steps.withdraw):
+        steps.look_at = limit.paused_until
+    return steps
+
+
+def _planned(view: LaneView[Row], limit: LaneLimit, now: float) -> LanePlan[Row]:
     running = math.inf if limit.running is None else limit.running
     steps: LanePlan[Row] = LanePlan(next_at=view.next_at, offered=0 if limit.rate is None else view.offered)
     if view.held + view.claimable > running:
@@ -203,5 +207,6 @@ def count_problems(row: LaneRow, rules: Rules) -> Iterator[str]:
     running = math.inf if limit.running is None else limit.running
     if row.claimable and held + row.claimable > running:
         yield f"the lane {row.lane!r} has {held + row.claimable} jobs that are claimable or claimed, of {running}"
-    if row.blocked and held + row.claimable < running and limit.rate is None:
+    is_timed = limit.rate is not None or limit.paused_until is not None
+    if row.blocked and held + row.claimable < running and not is_timed:
         yield f"a slot of the lane {row.lane!r} is free, and {row.blocked} of its jobs are BLOCKED"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgpack
@@ -14,14 +14,34 @@ from jobboard.validation import moment
 
 Job = TypeVar("Job")
 
+#: Two moments that are no more seconds apart are one: sums of them are rounded, and so are timers.
+SAME_MOMENT = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class LaneLimit:
-    """What holds for one lane; ``running`` None: any number of its jobs."""
+    """What holds for one lane; ``running`` None: any number of its jobs.
+
+    :ivar paused_until: until then nothing starts; None: no pause of the lane has an end.
+    """
 
     running: int | None = None
     is_strict: bool = False
     rate: Rate | None = None
+    paused_until: float | None = None
+
+    @property
+    def may_block(self) -> bool:
+        """Whether jobs may have to wait for the lane."""
+        return self.running is not None or self.rate is not None or self.paused_until is not None
+
+    def is_paused_at(self, now: float) -> bool:
+        """Whether a pause that has an end holds at a moment."""
+        return self.paused_until is not None and self.paused_until > now + SAME_MOMENT
+
+    def at(self, now: float) -> LaneLimit:
+        """Return what holds at a moment: during a pause none may run."""
+        return replace(self, running=0) if self.is_paused_at(now) else self
 
 
 UNLIMITED = LaneLimit()
@@ -29,11 +49,16 @@ UNLIMITED = LaneLimit()
 
 def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
     """Return what holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case."""
-    is_paused = any(limit is not None and limit.paused for limit in (exact, of_prefix))
+    ends = [limit.paused_until for limit in (exact, of_prefix) if limit is not None and limit.paused]
     limit = next((each for each in (exact, of_prefix) if each is not None and _says_more_than_pause(each)), None)
-    if limit is None:
-        return LaneLimit(0) if is_paused else UNLIMITED
-    return LaneLimit(0 if is_paused else limit.running, limit.order == "strict", limit.rate)
+    if limit is None and not ends:
+        return UNLIMITED
+    limit = limit or Limit()
+    is_strict = limit.order == "strict"
+    if None in ends:
+        return LaneLimit(0, is_strict, limit.rate)
+    until = max((end.timestamp() for end in ends if end is not None), default=None)
+    return LaneLimit(limit.running, is_strict, limit.rate, until)
 
 
 def _says_more_than_pause(limit: Limit) -> bool:
@@ -97,6 +122,7 @@ def pack_limit(row: LimitRow) -> bytes:
         {
             "running": limit.running, "rate": rate, "order": limit.order, "paused": limit.paused, "by": limit.by,
             "reason": limit.reason, "at": at, "version": row.version, "pending": row.is_pending,
+            **({} if limit.paused_until is None else {"paused_until": limit.paused_until.timestamp()}),
         }
     )  # fmt: skip
     return data
@@ -106,12 +132,13 @@ def unpack_limit(scope: str, pattern: str, data: bytes) -> LimitRow:
     """Read a limit that :func:`pack_limit` has made; raises ``ValueError`` if it is none."""
     try:
         fields: dict[str, Any] = msgpack.unpackb(data)
-        rate, at = fields["rate"], fields["at"]
+        rate, at, until = fields["rate"], fields["at"], fields.get("paused_until")
         limit = Limit(
             name=pattern if scope == "name" else None, lane=pattern if scope == "lane" else None,
             running=fields["running"], rate=None if rate is None else Rate(*rate),
             order="strict" if fields["order"] == "strict" else "free", paused=bool(fields["paused"]),
             by=fields["by"], reason=fields["reason"], at=None if at is None else moment(at),
+            paused_until=None if until is None else moment(until),
         )  # fmt: skip
         return LimitRow(limit, str(fields["version"]), bool(fields["pending"]))
     except (KeyError, TypeError, ValueError, msgpack.UnpackException) as error:

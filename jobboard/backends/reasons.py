@@ -16,6 +16,12 @@ PARENT_IS_BACK = "a parent of it was restored"
 #: Why conductors give a job back that has not failed: its handler asked for that, or they stop.
 RUNS_AGAIN, CONDUCTOR_STOPPED = "runs again", "its conductor stopped"
 
+
+def asked_for(name: str) -> str:
+    """Say why a lane is paused of which a job does not run again before then."""
+    return f"a handler of {name!r} asked for it"
+
+
 _SLEEPS, _WAITS = "it sleeps for ", "it waits for the signal "
 
 

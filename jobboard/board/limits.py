@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from jobboard.backends.base import Backend
 from jobboard.backends.lane_rows import LaneDetail, LaneRow, LimitRow
@@ -64,7 +65,7 @@ class Limits:
         wanted = check_limit(name, lane, running, rate, order)
 
         def change(old: Limit) -> Limit:
-            return replace(wanted, paused=old.paused)
+            return replace(wanted, paused=old.paused, paused_until=old.paused_until)
 
         return self._change(wanted, change, by, reason)
 
@@ -79,9 +80,13 @@ class Limits:
         """
         target = check_target(name, lane)
         old = self.get(name=name, lane=lane)
-        is_there = old is not None and not replace(old, paused=False).is_empty
+        is_there = old is not None and not old.without_pause().is_empty
         if is_there:
-            self._change(target, lambda old: replace(target, paused=old.paused), by, reason)
+
+            def change(old: Limit) -> Limit:
+                return replace(target, paused=old.paused, paused_until=old.paused_until)
+
+            self._change(target, change, by, reason)
         return is_there
 
     def get(self, *, name: str | None = None, lane: str | None = None) -> Limit | None:
@@ -97,8 +102,12 @@ class Limits:
         return limit_of(check_lane(lane), {limit.lane: limit for limit in self if limit.lane is not None})
 
     def __iter__(self) -> Iterator[Limit]:
-        """Iterate over all limits, those of names first, each sorted; one request."""
-        limits = [row.limit for row in self._rows() if not row.limit.is_empty]
+        """Iterate over all limits, those of names first, each sorted; one request, and one if a pause has an end."""
+        stored = [row.limit for row in self._rows()]
+        if any(limit.paused_until is not None for limit in stored):
+            now = self._now()
+            stored = [limit.at_moment(now) for limit in stored]
+        limits = [limit for limit in stored if not limit.is_empty]
         return iter(sorted(limits, key=lambda limit: (limit.lane is not None, limit.lane or limit.name or "")))
 
     def lanes(self, count: int = LONGEST) -> list[LaneStats]:
@@ -120,27 +129,50 @@ class Limits:
     def _detail(self, lane: str, count: int = HOLDERS) -> LaneDetail:
         return self._client.call(self._backend.limits.lane, check_lane(lane), count)
 
-    def _pause(self, lane: str, is_paused: bool, by: str | None, reason: str | None) -> None:
-        """Pause a lane or a prefix, or end its pause; the first pause's ``by`` and ``reason`` stay."""
+    def _pause(
+        self, lane: str, until: datetime | None, duration: float | None, by: str | None, reason: str | None
+    ) -> None:
+        """Pause a lane or a prefix: without an end, until a moment, or for some seconds; one that ends later stays."""
         target = check_target(None, lane)
-        old = self.get(lane=lane)
-        if (old is not None and old.paused) != is_paused:
-            self._change(target, lambda old: replace(old, paused=is_paused), by, reason)
+        self._check_support()
+        end = until if duration is None else moment(self._now().timestamp() + duration)
+
+        def change(old: Limit) -> Limit:
+            is_longer = old.paused and (old.paused_until is None or (end is not None and end <= old.paused_until))
+            return old if is_longer else replace(old, paused=True, paused_until=end)
+
+        self._change(target, change, by, reason)
+
+    def _resume(self, lane: str, by: str | None, reason: str | None) -> None:
+        """End the pause of a lane or a prefix, also before its time."""
+        target, old = check_target(None, lane), self.get(lane=lane)
+        if old is not None and old.paused:
+            self._change(target, Limit.without_pause, by, reason)
+
+    def _now(self) -> datetime:
+        return moment(self._client.call(self._backend.now))
 
     def _rows(self) -> list[LimitRow]:
         return self._client.call(self._backend.limits.all)
 
-    def _change(self, target: Limit, change: Change, by: str | None, reason: str | None) -> Limit:
-        """Write what ``change`` makes of the stored limit; begin again if another client was faster."""
+    def _check_support(self) -> None:
         if not self._backend.capabilities.ties:
             raise NotSupported(f"{self._backend.scheme} keeps no limits")
+
+    def _change(self, target: Limit, change: Change, by: str | None, reason: str | None) -> Limit:
+        """Write what ``change`` makes of the stored limit, if it differs; begin again if another was faster."""
+        self._check_support()
         operator, why = check_operator(by, reason)
         key = LimitRow(target, "").key
         for _ in range(_MAX_RETRIES):
             stored = next((row for row in self._rows() if row.key == key), None)
             old = Limit(name=target.name, lane=target.lane) if stored is None else stored.limit
-            now = moment(self._client.call(self._backend.now))
-            limit = replace(change(old), by=operator, reason=why, at=now)
+            now = self._now()
+            old = old.at_moment(now)
+            changed = change(old).at_moment(now)
+            if changed == old:
+                return old
+            limit = replace(changed, by=operator, reason=why, at=now)
             row = LimitRow(limit, new_uuid(), is_pending=limit.lane is not None)
             verdict, _ = self._client.call_until_certain(
                 self._backend.limits.put, row, None if stored is None else stored.version
@@ -152,13 +184,15 @@ class Limits:
 
 
 def limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
-    """Return what holds for a lane; if its prefix is paused, so is what is returned."""
+    """Return what holds for a lane; if its prefix is paused, so is what is returned, until the later end."""
     prefix = prefix_of(lane)
     found = [limits[pattern] for pattern in (lane, prefix) if pattern is not None and pattern in limits]
     if not found:
         return None
-    chosen = next((limit for limit in found if not replace(limit, paused=False).is_empty), found[0])
-    return replace(chosen, paused=any(limit.paused for limit in found))
+    chosen = next((limit for limit in found if not limit.without_pause().is_empty), found[0])
+    ends = [limit.paused_until for limit in found if limit.paused]
+    until = None if None in ends else max((end for end in ends if end is not None), default=None)
+    return replace(chosen, paused=bool(ends), paused_until=until)
 
 
 def _stats_of(row: LaneRow, limit: Limit | None, now: float) -> LaneStats:

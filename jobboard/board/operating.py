@@ -6,6 +6,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +27,8 @@ from jobboard.job import Job, JobOrUuid
 from jobboard.participants import Entity
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.text import in_one_line
-from jobboard.types import Priority
-from jobboard.validation import MAX_SECONDS, check_operator, check_text, check_uuid, moment
+from jobboard.types import Priority, Seconds
+from jobboard.validation import MAX_SECONDS, check_delay, check_moment, check_operator, check_text, check_uuid, moment
 
 logger = logging.getLogger("jobboard.board")
 
@@ -175,21 +176,28 @@ class Operating:
         name: str | None = None,
         *,
         lane: str | None = None,
+        duration: Seconds | None = None,
+        until: datetime | None = None,
         by: str | None = None,
         reason: str | None = None,
     ) -> None:
         """Let no job of this name be claimed until :meth:`resume`; present claims go on. Atomic and idempotent.
 
         Of what is paused already the first pause stays, with its ``by`` and ``reason``. Of a paused lane all jobs
-        that can be claimed are BLOCKED; its limit stays.
+        that can be claimed are BLOCKED; its limit stays. A lane's pause can end by itself; of two, the one that ends
+        later stays.
 
         :param name: None for jobs of any name.
         :param lane: a lane, or ``"PREFIX:*"``, to pause that alone; without a name.
+        :param duration: of a lane: the seconds until its pause ends, by the store's clock.
+        :param until: or the aware datetime at which it does; one that is past pauses nothing.
         :param by: the operator.
         :param reason: why; :meth:`pauses` and the event tell both.
+        :raises ValueError: both ends are given, or one without a lane.
         """
+        end, seconds = _end_of_pause(lane, until, duration)
         if lane is not None:
-            self._limits_of(name)._pause(lane, True, by, reason)
+            self._limits_of(name)._pause(lane, end, seconds, by, reason)
             return
         known = None if name is None else check_text("name", name)
         self._client.call(self._backend.maintenance.pause, known, *check_operator(by, reason))
@@ -210,7 +218,7 @@ class Operating:
         :param reason: why; both are logged, and kept nowhere.
         """
         if lane is not None:
-            self._limits_of(name)._pause(lane, False, by, reason)
+            self._limits_of(name)._resume(lane, by, reason)
             return
         known = None if name is None else check_text("name", name)
         said = by_whom(*check_operator(by, reason)) or "by nobody named"
@@ -283,6 +291,18 @@ class Operating:
         :raises NotFound: there is none.
         """
         self._books.destroy(check_uuid(uuid))
+
+
+def _end_of_pause(
+    lane: str | None, until: datetime | None, duration: Seconds | None
+) -> tuple[datetime | None, float | None]:
+    if until is not None and duration is not None:
+        raise ValueError("give until or duration, not both")
+    if lane is None and (until is not None or duration is not None):
+        raise ValueError("only the pause of a lane can end by itself; give lane, or no end")
+    if until is not None:
+        check_moment("until", until)
+    return until, None if duration is None else check_delay(duration, "duration")
 
 
 def _entity_of(row: EntityRow, client: BackendClient) -> Entity | None:

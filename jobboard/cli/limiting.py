@@ -11,8 +11,8 @@ from jobboard.cli.applying import Applying
 from jobboard.cli.session import Session, by_and_note, command, group, options, pass_session
 from jobboard.cli.values import read_text
 from jobboard.errors import NotFound
-from jobboard.limit import Limit, Rate
-from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_view, limit_view
+from jobboard.limit import Limit
+from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_view, limit_row, limit_view
 from jobboard.operate.limits_file import limits_as_toml, limits_in, rate_of, terms_of
 
 _COLUMNS = ("name", "lane", "running", "rate", "order", "paused", "by", "at", "reason")
@@ -125,9 +125,8 @@ def export(session: Session) -> None:
 @pass_session
 def limits(session: Session) -> None:
     """List the limits of names and lanes; its commands set, remove, apply and export them."""
-    rows = [limit_view(limit) for limit in session.board().limits]
-    if not session.output.json:
-        rows = [row | {"rate": row["rate"] and str(Rate(**row["rate"]))} for row in rows]
+    view = limit_view if session.output.json else limit_row
+    rows = [view(limit) for limit in session.board().limits]
     session.output.table(_COLUMNS, rows, empty="there are no limits")
 
 

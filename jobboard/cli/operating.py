@@ -14,6 +14,7 @@ from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.families import may_take_children
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors, warn_of_more
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session
+from jobboard.cli.values import SPAN, moment_of
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
@@ -194,19 +195,35 @@ _lane = click.option("--lane", help="A lane, or PREFIX:* for each lane with that
     "pause",
     "jobboard pause resize --note 'the disk is full'",
     "jobboard pause --lane tenant:42 --note 'they asked for it'",
+    "jobboard pause --lane stripe --for 30s",
     "jobboard pause",
 )
 @click.argument("name", required=False)
 @_lane
+@click.option("--for", "duration", type=SPAN, help="Of a lane: the pause ends by itself after this time.")
+@click.option("--until", metavar="TIME", help="Or at this one: ISO 8601, with an offset.")
 @by_and_note
 @pass_session
-def pause(session: Session, name: str | None, lane: str | None, by: str, note: str | None) -> None:
+def pause(
+    session: Session,
+    name: str | None,
+    lane: str | None,
+    duration: float | None,
+    until: str | None,
+    by: str,
+    note: str | None,
+) -> None:
     """Let no more jobs of this name, or of a lane, be claimed; without either, no jobs at all.
 
-    Of what is paused already the first pause stays, with who paused it and why.
+    Of what is paused already the first pause stays, with who paused it and why; of two that end, the later one.
     """
+    end = None if until is None else moment_of("--until", until)
+    if lane is None and (end is not None or duration is not None):
+        raise click.UsageError("only the pause of a lane can end by itself; give --lane")
+    if end is not None and duration is not None:
+        raise click.UsageError("give --for or --until, not both")
     board = session.board_to_change()
-    board.pause(name, lane=lane, by=by, reason=note)
+    board.pause(name, lane=lane, duration=duration, until=end, by=by, reason=note)
     _tell_paused(session, board)
     if name is not None and next(board.iterjobs(names=[name]), None) is None:
         session.output.warn(f"no job on the board is named {name!r} now")

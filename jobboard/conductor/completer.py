@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jobboard.backends.reasons import RUNS_AGAIN, given_up
+from jobboard.backends.reasons import RUNS_AGAIN, asked_for, given_up
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
 from jobboard.board import JobBoard, client_of, suspend, trash_with
@@ -199,7 +199,10 @@ class Completer:
         match outcome := execution.outcome:
             case Failed():
                 return self._fail(execution, outcome)
-            case RunLater(at, after):
+            case RunLater(at, after, pause_lane):
+                if pause_lane and job.lane is not None:
+                    # First, so that no other job of the lane begins between the two.
+                    self._board.pause(lane=job.lane, duration=after, until=at, by=self._who, reason=asked_for(job.name))
                 self._board.abandon(job, self._who, delay=after or 0.0, run_at=at, reason=RUNS_AGAIN, counted=False)
                 return "again"
             case Suspended(seconds, signal):

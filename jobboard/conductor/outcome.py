@@ -42,13 +42,21 @@ class RunAgain(Exception):
 
     :param at: the aware datetime from which the job can be claimed again; one that is past is at once.
     :param after: the seconds until then, by the store's clock; with neither, or 0, it is at once.
-    :raises ValueError: both are given, ``at`` has no time zone, or ``after`` is negative.
+    :param pause_lane: whether no other job of its lane begins before then either, as ``board.pause(lane=...)`` does it:
+        for a service that answers "too many requests, come back in 30 s". Those that run go on. One without a lane
+        runs again alone.
+    :raises ValueError: both are given, or none and ``pause_lane``; ``at`` has no time zone, or ``after`` is negative.
     :raises TypeError: an argument is of another type.
     """
 
-    def __init__(self, at: datetime | None = None, after: Seconds | None = None) -> None:
+    def __init__(self, at: datetime | None = None, after: Seconds | None = None, *, pause_lane: bool = False) -> None:
         if at is not None and after is not None:
             raise ValueError("give at or after, not both")
+        if not isinstance(pause_lane, bool):
+            raise TypeError(f"pause_lane must be a bool, not {type(pause_lane).__name__}")
+        if pause_lane and at is None and after is None:
+            raise ValueError("pause_lane needs at or after, which say for how long")
+        self.pause_lane = pause_lane
         if at is not None:
             check_moment("at", at)
         self.at = at
@@ -95,6 +103,7 @@ class RunLater:
 
     at: datetime | None = None
     after: float | None = None
+    pause_lane: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +301,8 @@ def _from_handler(error: BaseException) -> TracebackType | None:
 
 def _run_later(asked: RunAgain) -> RunLater:
     # Checked again, since a handler may have changed its attributes.
-    checked = RunAgain(asked.at, asked.after)
-    return RunLater(checked.at, checked.after)
+    checked = RunAgain(asked.at, asked.after, pause_lane=asked.pause_lane)
+    return RunLater(checked.at, checked.after, checked.pause_lane)
 
 
 def as_cancelled(outcome: Outcome) -> Outcome:

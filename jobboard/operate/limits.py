@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobboard.limit import LaneStats, Limit
 from jobboard.operate.limits_file import rate_text, terms_of
-from jobboard.text import duration
+from jobboard.text import duration, until_text
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -32,6 +32,7 @@ def lane_view(lane: LaneStats) -> dict[str, Any]:
         "rate": None if limit is None or limit.rate is None else str(limit.rate),
         "order": None if limit is None else limit.order,
         "paused": limit is not None and limit.paused,
+        "paused_until": None if limit is None else limit.paused_until,
     }
 
 
@@ -39,7 +40,18 @@ def lane_row(lane: LaneStats) -> dict[str, Any]:
     """Return the same for people: for how long the oldest waits as ``1m8s``, and of the limit what holds."""
     view = lane_view(lane) | {"oldest": None if lane.oldest is None else duration(lane.oldest)}
     del view["limit"]
-    return view
+    return _for_people(view)
+
+
+def limit_row(limit: Limit) -> dict[str, Any]:
+    """Return all of a limit for people."""
+    rate = None if limit.rate is None else str(limit.rate)
+    return _for_people(limit_view(limit) | {"rate": rate})
+
+
+def _for_people(view: dict[str, Any]) -> dict[str, Any]:
+    end = view.pop("paused_until")
+    return view if end is None else view | {"paused": until_text(end).strip()}
 
 
 def command_for(limit: Limit) -> str:
@@ -54,7 +66,7 @@ def command_for(limit: Limit) -> str:
 
 def terms_text(limit: Limit) -> str:
     """Return what a limit says beside a pause: ``"2 running, strict order"``."""
-    return str(replace(limit, paused=False)).rpartition(": ")[2]
+    return str(limit.without_pause()).rpartition(": ")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ class LimitChange:
         """Return it as a line of a difference."""
         if self.before is None:
             return f"+ {self.after}"
-        before = replace(self.before, paused=False)
+        before = self.before.without_pause()
         return f"- {before}" if self.after is None else f"~ {before} -> {terms_text(self.after)}"
 
     def view(self) -> dict[str, Any]:

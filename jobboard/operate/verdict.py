@@ -128,7 +128,8 @@ def _of_pauses(overview: Overview) -> Iterator[Finding]:
 
 def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
     for limit in overview.limits:
-        if limit.paused:
+        # One with an end is no business of an operator's: it goes on by itself.
+        if limit.paused and limit.paused_until is None:
             yield Finding(Verdict.ATTENTION, "lane_paused", limit.lane, paused_lane(limit))
     for lane in overview.idle_lanes:
         names, number = " and ".join(map(repr, lane.names)), lane.blocked

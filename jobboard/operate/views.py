@@ -15,7 +15,7 @@ from jobboard.operate.json_values import to_json
 from jobboard.participants import number_of
 from jobboard.states import JobState
 from jobboard.stats import COUNTED
-from jobboard.text import in_one_line, utc
+from jobboard.text import in_one_line, until_text, utc
 
 if TYPE_CHECKING:
     from jobboard.backends.rows import Pause
@@ -207,14 +207,17 @@ def paused_view(pauses: Collection[Pause], limits: Iterable[Limit] = ()) -> dict
         "board": any(pause.name is None for pause in pauses),
         "names": sorted(pause.name for pause in pauses if pause.name is not None),
         "pauses": [asdict(pause) for pause in pauses],
-        "lanes": [{"lane": lane.lane, "by": lane.by, "reason": lane.reason, "at": lane.at} for lane in lanes],
+        "lanes": [
+            {"lane": lane.lane, "until": lane.paused_until, "by": lane.by, "reason": lane.reason, "at": lane.at}
+            for lane in lanes
+        ],
     }
 
 
 def paused_texts(view: dict[str, Any]) -> list[str]:
     """Return what is paused of such a view, for lists: ``resize (by ada since 2026-11-27 23:49:57 UTC: disk full)``."""
     texts = [f"{pause['name'] or 'the whole board'}{in_brackets(pause)}" for pause in view["pauses"]]
-    return texts + [f"lane {pause['lane']}{in_brackets(pause)}" for pause in view["lanes"]]
+    return texts + [f"lane {pause['lane']}{until_text(pause['until'])}{in_brackets(pause)}" for pause in view["lanes"]]
 
 
 def paused_sentences(pauses: Iterable[Pause]) -> dict[str | None, str]:

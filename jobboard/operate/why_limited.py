@@ -21,7 +21,7 @@ from jobboard.operate.reason import Reason
 from jobboard.operate.views import in_brackets
 from jobboard.operate.why_conductors import Claimers
 from jobboard.states import JobState
-from jobboard.text import duration
+from jobboard.text import duration, until_text
 
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
@@ -94,7 +94,7 @@ def _when_free(own: NameShare, is_free: bool, holders: list[JobRow]) -> str:
 
 def paused_lane(limit: Limit) -> str:
     """Return a sentence that says that a lane, or each with a prefix, is paused."""
-    return f"The lane {limit.lane} is paused{in_brackets(asdict(limit))}."
+    return f"The lane {limit.lane} is paused{until_text(limit.paused_until)}{in_brackets(asdict(limit))}."
 
 
 def why_blocked(board: JobBoard, lane: str, claimers: Claimers) -> Iterator[Reason]:

@@ -14,7 +14,8 @@ from jobboard.types import IfFailedName
 class ModelJob:
     """What the model knows of one job; ``number`` says when it was posted, ``due`` when it became due, or is to.
 
-    ``since``: when it became due, if it was admitted to its ``lane`` later; ``is_new``: whether it joins it just now.
+    ``since``: where it waits again if its ``lane`` withdraws it, unless that is where it stands; ``is_new``: whether it
+    joins the lane just now; ``created``: when it was posted.
     ``waits``: whether any of its parents can still hold it back; ``waited_again``: how often that began anew; ``rank``:
     where it stands among those that became due in the same step.
     """
@@ -28,6 +29,7 @@ class ModelJob:
     max_attempts: int | None
     state: JobState
     due: tuple[bool, int]
+    created: tuple[bool, int] = (False, 0)
     attempts: int = 0
     owner: str | None = None
     token: int = 0
@@ -112,6 +114,7 @@ class Model:
         self.posted += 1
         job = ModelJob(uuid, self.posted, name, key, priority, content, most, JobState.UNCLAIMED, (False, 0), lane=lane)
         job.parents, job.if_failed, job.waits = set(parents), if_failed, bool(parents)
+        job.created = self.due()
         self.jobs[uuid], self.names[uuid] = job, name
         self.join(job, delayed)
         if parents:
@@ -340,7 +343,7 @@ class Model:
         """End a delay; a job of a strict lane that waited for its retry has kept its slot."""
         is_kept = job.lane is not None and self.limit_of(job.lane).is_strict and job.token > 0
         if is_kept:
-            job.state, job.due = JobState.UNCLAIMED, self.due()
+            job.state, job.due, job.since = JobState.UNCLAIMED, self.due(), job.created
         else:
             self.join(job)
 

@@ -91,7 +91,7 @@ local function check_slots(lane)
     problem = 'a slot of the lane ' .. lane .. ' is free, and ' .. blocked .. ' of its jobs are BLOCKED'
   elseif blocked ~= tonumber(redis.call('ZSCORE', key('blocked_lanes'), lane) or 0) then
     problem = 'the lane ' .. lane .. ' is listed with another number of BLOCKED jobs'
-  elseif limit.rate and blocked > 0 and held < limit.running and not timer then
+  elseif (limit.rate and held < limit.running or limit.paused_until) and blocked > 0 and not timer then
     problem = 'the lane ' .. lane .. ' has BLOCKED jobs, and no moment of its next start'
   end
   if problem and not (timer and tonumber(timer) <= now) then

@@ -258,10 +258,15 @@ local function look_at_lanes(soon)
     lane_sets[job.uuid] = 'held'
   end
 
+  local function is_pause_over_soon(view)
+    return view.limit.paused_until and view.limit.paused_until - now < SOON
+  end
+
   local function withdraw_one(view, job)
     list_in_lane(removals, 'held', job)
     withdraw(job)
     view.withdrawn = view.withdrawn + 1
+    soon[job.name] = soon[job.name] or is_pause_over_soon(view) or nil
     list_in_lane(adds, 'lane', job, job.place)
     lane_sets[job.uuid], is_withdrawn[job.uuid] = 'lane', nil
   end
@@ -339,6 +344,14 @@ local function look_at_lanes(soon)
     end
   end
 
+  -- Look at a paused lane again when its pause ends.
+  local function look_after_pause(view)
+    view.look_at = view.look_at or view.limit.paused_until
+    for _, job in ipairs(is_pause_over_soon(view) and first_waiting(view, MAX_MOVES) or {}) do
+      soon[job.name] = true
+    end
+  end
+
   -- What a look leaves behind, beside its jobs.
   local function finish_look(view)
     local lane, blocked = view.lane, view.waiting + view.withdrawn - view.admitted
@@ -358,6 +371,9 @@ local function look_at_lanes(soon)
     if blocked == 0 and view.held + #view.joined + view.admitted == 0
       and redis.call('EXISTS', key('retrying', lane)) == 0 then
       remove('lanes', lane)
+    end
+    if blocked > 0 then
+      look_after_pause(view)
     end
     if view.look_at then
       add('delayed', string.format('%.0f', view.look_at), lane_timer(lane))

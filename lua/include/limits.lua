@@ -20,7 +20,8 @@ local function decode_limit(value)
   end
   local rate = limit.rate
   local is_rate = type(rate) == 'table' and is_number(rate[1]) and is_number(rate[2]) and is_number(rate[3])
-  if (not limit.running or is_number(limit.running)) and (not rate or is_rate) then
+  if (not limit.running or is_number(limit.running)) and (not rate or is_rate)
+    and (not limit.paused_until or is_number(limit.paused_until)) then
     return limit
   end
 end
@@ -29,17 +30,26 @@ local function limits_more_than_pause(limit)
   return limit and (limit.running or limit.rate or limit.order == 'strict')
 end
 
+-- The moment at which a pause ends; one without an end has none that ever comes.
+local function pause_end(limit)
+  return limit and limit.paused and (limit.paused_until or math.huge) * 1000000
+end
+
 -- What holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case.
 local function combine_limits(exact, of_prefix)
   local limit = limits_more_than_pause(exact) and exact or limits_more_than_pause(of_prefix) and of_prefix
-  local is_paused = exact and exact.paused or of_prefix and of_prefix.paused
-  if not limit and not is_paused then
+  local ends, its_end = pause_end(exact), pause_end(of_prefix)
+  if not limit and not ends and not its_end then
     return UNLIMITED
   end
+  local paused_until = math.max(ends or 0, its_end or 0)
+  -- Moments are rounded.
+  local is_paused = paused_until > now + 1
   limit = limit or {}
   local rate = limit.rate and {interval = limit.rate[2] * 1000000 / limit.rate[1], burst = limit.rate[3]}
   return {
     running = is_paused and 0 or limit.running or math.huge, is_strict = limit.order == 'strict', rate = rate,
+    paused_until = is_paused and paused_until < math.huge and paused_until,
   }
 end
 
@@ -61,7 +71,7 @@ local function fetch_limits(lanes)
   end
 end
 
--- What holds for a job's lane, as {running, is_strict, rate}; nil if it has no lane.
+-- What holds for a job's lane, as {running, is_strict, rate, paused_until}; nil if it has no lane.
 local function limit_of(job)
   if job.lane then
     fetch_limits({job.lane})

@@ -40,6 +40,8 @@ local function end_delay(job, place)
   local is_kept = limit and limit.is_strict
   if is_kept and not limit.rate then
     job.state, job.place = 'UNCLAIMED', place
+    -- If the lane is paused now, or before its claim, nothing of its priority passes it once the pause is over.
+    job.since = job.created
   elseif is_kept then
     -- Another start, which the rate must let. Nothing of its priority was to run before it, or passes it now.
     join(job, place_of(job.created, job.priority))

@@ -60,6 +60,11 @@ def three_steps(job: RunningJob) -> list[int]:
     return done
 
 
+@handlers.handler("too many requests")
+def too_many_requests(_job: RunningJob) -> None:
+    raise RunAgain(after=600, pause_lane=True)
+
+
 @handlers.handler("die", max_attempts=2, backoff=QUICK)
 def die(_job: RunningJob) -> None:
     os._exit(7)

@@ -9,7 +9,7 @@ from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import is_order
 from jobboard.backends.etcd.lane_rules import LaneRules
-from jobboard.backends.etcd.lanes import Lanes, is_limited
+from jobboard.backends.etcd.lanes import Lanes
 from jobboard.backends.etcd.layout import member_at, member_of
 from jobboard.backends.etcd.ready_queue import ReadyQueue
 from jobboard.backends.etcd.restrictions import Grant
@@ -46,7 +46,7 @@ class Exchanges:
         lanes = [
             lane
             for lane in _behind(sorted(by_lane), self._last_lane)
-            if is_limited(limit := known.rules.of_lane(lane)) and not limit.is_strict
+            if (limit := known.rules.of_lane(lane)).may_block and not limit.is_strict
         ][:MAX_EXCHANGES]
         if not lanes:
             return False

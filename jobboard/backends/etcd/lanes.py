@@ -104,7 +104,7 @@ class LaneStep:
     @property
     def needs_guard(self) -> bool:
         """Whether it has a limit, and jobs."""
-        return is_limited(self.limit) and any(self.counts.values())
+        return self.limit.may_block and any(self.counts.values())
 
     @property
     def is_changed(self) -> bool:
@@ -129,11 +129,6 @@ class LaneStep:
 Planner: TypeAlias = Callable[[LaneStep, float], LanePlan[StoredJob]]
 
 
-def is_limited(limit: LaneLimit) -> bool:
-    """Whether jobs may have to wait for a lane."""
-    return limit.running is not None or limit.rate is not None
-
-
 class Lanes:
     """Reads lanes in one request, and in another one the jobs that are moved."""
 
@@ -153,7 +148,7 @@ class Lanes:
         limited = dict[str, LaneLimit]()
         for lane, members in changed.items():
             limit = known.rules.of_lane(lane)
-            if is_limited(limit):
+            if limit.may_block:
                 limited[lane] = limit
                 continue
             for member in members:

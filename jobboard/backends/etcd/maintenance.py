@@ -14,7 +14,7 @@ from jobboard.backends.etcd.txn import KeyValue, Txn, absent, delete, get, kvs_o
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, NUMBER, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.rows import Pause
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 from jobboard.events import EventKind
 from jobboard.text import shortened
 from jobboard.validation import moment
@@ -64,7 +64,7 @@ class Maintenance(roles.Maintenance):
         return None if pause.key == self._keys.paused_board else decoded(pause.last_part)
 
     def tidy(self, limit: int) -> int:
-        sweep(self._limits, self._limits.all())
+        tidy_limits(self._limits, self._limits.all(), self._connection.now())
         forgotten = self._participants.tidy(limit)
         return forgotten + self._leftovers.tidy(max(1, limit - forgotten))
 

@@ -42,7 +42,7 @@ class Lane:
 
     def needs_no_look(self, limit: LaneLimit) -> bool:
         """Whether a look would change nothing, as far as this can be told without its jobs: most looks end here."""
-        if limit.rate is not None:
+        if limit.rate is not None or limit.paused_until is not None:
             return False
         held, running = self.held(limit), limit.running
         if self.blocked.by_name:
@@ -137,7 +137,8 @@ class Lanes:
         """Whether a look would admit a job that joins its lane now: nobody waits there, and no rate must let it."""
         limit = self.limit_of(row)
         lane = None if row.lane is None else self.by_name.get(row.lane)
-        if limit.rate is not None or (lane is not None and lane.blocked.by_name):
+        is_timed = limit.rate is not None or limit.paused_until is not None
+        if is_timed or (lane is not None and lane.blocked.by_name):
             return False
         held = 0 if lane is None else lane.held(limit) + len(lane.claimable)
         return limit.running is None or held < limit.running
@@ -176,7 +177,7 @@ class Lanes:
         lane = self.by_name.get(name)
         if lane is None:
             return
-        limit = self.rules.of_lane(name)
+        limit = self.rules.of_lane(name).at(now)
         look_at: float | None = None
         if not lane.needs_no_look(limit):
             steps = plan(self._view(lane, limit), limit, now)

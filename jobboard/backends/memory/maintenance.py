@@ -10,7 +10,7 @@ from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.entities import time_left
 from jobboard.backends.memory.limits import Limits
 from jobboard.backends.rows import Pause
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 
@@ -55,7 +55,7 @@ class Maintenance(roles.Maintenance):
             gone = [key for key, entity in entities.items() if time_left(entity, now) <= -ENTITY_TTL][: limit - count]
             for key in gone:
                 del entities[key]
-            sweep(self._limits, self._limits.all())
+            tidy_limits(self._limits, self._limits.all(), now)
             return count + len(gone)
 
     def audit(self, repair: bool) -> list[AuditFinding]:

@@ -9,7 +9,7 @@ from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import pack, pause_of, text_of
 from jobboard.backends.redis.limits import Limits, limits_of
 from jobboard.backends.rows import Pause
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 
 
 class Maintenance(roles.Maintenance):
@@ -36,8 +36,8 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         """Delete up to ``limit`` things, and what was completed together with the last of them: up to 99 jobs more."""
-        _, count, pending = self._client.read("tidy", str(limit))
-        sweep(self._limits, limits_of(pending))
+        _, count, limits, now = self._client.read("tidy", str(limit))
+        tidy_limits(self._limits, limits_of(limits), int(now) / 1e6)
         return int(count)
 
     def holders(self) -> list[Holder]:

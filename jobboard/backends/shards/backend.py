@@ -249,7 +249,7 @@ class ShardsBackend(Backend):
         return all(shard.connected for shard in self.fleet.named.values())
 
     def now(self) -> float:
-        return next(self.fleet.ask_able(self.fleet.health.able(), lambda shard: shard.now()))[1]
+        return self.fleet.now()
 
     def refresh(self) -> None:
         for _ in self.fleet.ask_able(self.fleet.health.able(), lambda shard: shard.refresh()):

@@ -168,6 +168,13 @@ class Fleet:
         self.health.answered(number)
         return answer
 
+    def now(self) -> float:
+        """Return the moment by the clock of a shard that answers.
+
+        :raises BoardUnavailable: none does.
+        """
+        return next(self.ask_able(self.health.able(), lambda shard: shard.now()))[1]
+
     def ask_able(self, numbers: Iterable[int], send: Callable[[Backend], T]) -> Iterator[tuple[int, T]]:
         """Yield the answers of these shards, without those that don't answer.
 

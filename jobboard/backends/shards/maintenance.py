@@ -7,7 +7,7 @@ from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.rows import Pause
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.limits import Limits
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 
 
 class Maintenance(roles.Maintenance):
@@ -33,7 +33,7 @@ class Maintenance(roles.Maintenance):
         return list(found.values())
 
     def tidy(self, limit: int) -> int:
-        sweep(self._limits, self._limits.all())
+        tidy_limits(self._limits, self._limits.all(), self._fleet.now())
         self._limits.settle()
         most = max(1, limit // len(self._fleet.present))
         counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True).values()

@@ -120,7 +120,8 @@ class LaneLook:
     def _count(self) -> None:
         rules = rules_of(self._transaction, self._names)
         rows = self._transaction.rows_of_each([lanes.COUNT], [{"lane": name} for name in self._names])
-        self._lanes = {name: _Lane(rules.of_lane(name), *counts) for name, *counts in rows}
+        now = self._transaction.now
+        self._lanes = {name: _Lane(rules.of_lane(name).at(now), *counts) for name, *counts in rows}
 
     def _lock(self) -> None:
         self._lock_blocked({name: lane.wanted for name, lane in self._lanes.items() if lane.blocked})

@@ -33,7 +33,7 @@ from jobboard.backends.sql.sequences import behind_their_rows
 from jobboard.backends.sql.stored_jobs import LockedJobs
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import carry_out, save
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 from jobboard.events import EventKind
 from jobboard.validation import moment
 
@@ -122,15 +122,14 @@ class Maintenance(roles.Maintenance):
             forgotten = transaction.run(admin_statements.FORGET_ENTITIES, before=transaction.now - ENTITY_TTL)
             transaction.run(journal_statements.FORGET_EVENTS)
             transaction.run(windows.FORGET)
-            pending = [row for row in all_limits(transaction) if row.is_pending]
+            limits, now = all_limits(transaction), transaction.now
             if transaction.moves_others:
                 transaction.run(FORGET_STARTS)
             # An idle board is tidied again and again; nobody waits for that.
             transaction.changed = False
             may_sweep = transaction.moves_others
         if may_sweep:
-            # What a client has begun that was killed.
-            sweep(Limits(self._transactions), pending)
+            tidy_limits(Limits(self._transactions), limits, now)
         return len(over) + forgotten
 
     def audit(self, repair: bool) -> list[AuditFinding]:

@@ -73,10 +73,6 @@ class LaneStep:
         return bool(self.moved) or (self.guard is not None and self.guard != before)
 
 
-def is_limited(limit: LaneLimit) -> bool:
-    return limit.running is not None or limit.rate is not None
-
-
 #: A lane, what a look at it does, and its jobs that the step changes.
 _Planned = tuple[LaneStep, LanePlan[Candidate], Sequence[StoredJob]]
 
@@ -115,7 +111,7 @@ class Lanes:
         lanes = [LaneStep(lane, known.by_lane[lane], known.version, self._reader.deletions) for lane in changed]
         with self._listing.lock:
             for lane in lanes:
-                lane.is_guarded = is_limited(lane.limit) or self._listing.lanes.has_timer(lane.text)
+                lane.is_guarded = lane.limit.may_block or self._listing.lanes.has_timer(lane.text)
         looked = []
         for lane in lanes:
             if lane.is_guarded or not changed[lane.text]:
@@ -163,7 +159,7 @@ class Lanes:
         :raises Conflict: a job is not as the listing has it.
         """
         limits = known.by_lane
-        free = [lane for lane in lanes if is_limited(limits[lane]) and not limits[lane].is_strict]
+        free = [lane for lane in lanes if limits[lane].may_block and not limits[lane].is_strict]
         steps = [LaneStep(lane, limits[lane], known.version, self._reader.deletions, is_guarded=True) for lane in free]
         self._read_guards(steps)
         planned = list[_Planned]()

@@ -13,7 +13,7 @@ from jobboard.backends.lanes import starts_in
 from jobboard.backends.limit_store import LimitStore
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.rows import Verdict
-from jobboard.backends.sweep import sweep
+from jobboard.backends.sweep import tidy_limits
 from jobboard.backends.zookeeper.codec import NameRules, decode_guard, decode_limit, encode_limit
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
@@ -143,7 +143,7 @@ class Limits(LimitStore):
             unused = self._listing.lanes.unused_guards(MAX_JOBS)
         if not has_lanes:
             return 0
-        sweep(self, self.all())
+        tidy_limits(self, self.all(), self._clock.now())
         return self._delete_guards(unused)
 
     def _delete_guards(self, lanes: Sequence[str]) -> int:

@@ -36,6 +36,7 @@ from jobboard.testing.contract.graphs import GraphCases
 from jobboard.testing.contract.iterating import IteratingCases
 from jobboard.testing.contract.keeping import KeepingCases
 from jobboard.testing.contract.keys import KeyCases
+from jobboard.testing.contract.lane_pauses import LanePauseCases
 from jobboard.testing.contract.lane_races import LaneRaceCases
 from jobboard.testing.contract.lanes import LaneCases
 from jobboard.testing.contract.lifecycle import LifecycleCases, NamespaceCases
@@ -77,7 +78,7 @@ from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1551
+CONTRACT_CASES = 1556
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
 WHOLE_BOARD_CASES = 63
@@ -103,7 +104,7 @@ class Contract(
     ProcessCases, LifecycleCases, NamespaceCases, ArgumentCases, ScheduleCases, AllSchedulesCases,
     PausedScheduleCases, FiredByHandCases, ScheduleVerbCases, AppliedScheduleCases, FiringCases, PoisonCases,
     NewerCases, SamplingCases, KeepingCases, RefusalCases, VerbCases, PauseTellingCases, LaneCases, LimitCases,
-    LimitRuleCases, NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
+    LanePauseCases, LimitRuleCases, NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
     EdgeRaceCases, StandingCases, UnfinishedGraphCases, Counted,

@@ -71,6 +71,23 @@ class StrictOrderCases(LaneCase):
         assert order == uuids_of([first, second, third])
 
     @of_lanes
+    @pytest.mark.parametrize("is_due_first", [True, False], ids=["due before its pause", "due in its pause"])
+    def test_nothing_of_a_strict_lane_passes_a_job_that_failed_after_a_pause(
+        self, board: JobBoard, is_due_first: bool
+    ) -> None:
+        limit(board, 1, order="strict")
+        first, second, third = (post_in(board) for _ in range(3))
+        assert _fail_for(board, LONG) == first
+        for is_due in (is_due_first, not is_due_first):
+            if is_due:
+                board.run_now(first)
+            else:
+                board.pause(lane=LANE)
+        assert states_of(board, first) == [BLOCKED]
+        board.resume(lane=LANE)
+        assert run_to_the_end(board) == uuids_of([first, second, third])
+
+    @of_lanes
     def test_a_look_at_a_lane_shows_who_waits_for_a_retry_last(self, board: JobBoard) -> None:
         limit(board, 4, order="strict")
         first, second, third, fourth, fifth = (post_in(board) for _ in range(5))
