@@ -76,7 +76,7 @@ class Limit:
     @property
     def is_empty(self) -> bool:
         """Whether it limits nothing."""
-        return self.running is None and self.rate is None and self.order == "free" and not self.paused
+        return not (self.paused or says_more_than_pause(self))
 
     def __str__(self) -> str:
         what = f"name {self.name}" if self.lane is None else f"lane {self.lane}"
@@ -87,6 +87,11 @@ class Limit:
             *(["strict order"] if self.order == "strict" else []),
         ]
         return f"{what}: {', '.join(parts) or 'no limit'}"
+
+
+def says_more_than_pause(limit: Limit) -> bool:
+    """Whether it limits what starts while nothing is paused."""
+    return limit.running is not None or limit.rate is not None or limit.order == "strict"
 
 
 @dataclass(frozen=True, slots=True)

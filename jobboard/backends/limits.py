@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgpack
 
 from jobboard.backends.lane_rows import LimitRow
-from jobboard.limit import Limit, Rate, prefix_of
+from jobboard.limit import Limit, Rate, prefix_of, says_more_than_pause
 from jobboard.validation import moment
 
 Job = TypeVar("Job")
@@ -30,14 +30,10 @@ UNLIMITED = LaneLimit()
 def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
     """Return what holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case."""
     is_paused = any(limit is not None and limit.paused for limit in (exact, of_prefix))
-    limit = next((each for each in (exact, of_prefix) if each is not None and _says_more_than_pause(each)), None)
+    limit = next((each for each in (exact, of_prefix) if each is not None and says_more_than_pause(each)), None)
     if limit is None:
         return LaneLimit(0) if is_paused else UNLIMITED
     return LaneLimit(0 if is_paused else limit.running, limit.order == "strict", limit.rate)
-
-
-def _says_more_than_pause(limit: Limit) -> bool:
-    return limit.running is not None or limit.rate is not None or limit.order == "strict"
 
 
 class Rules:

@@ -126,9 +126,12 @@ class JobRow:
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
-        return any(
-            line.kind in kinds and token in (None, line.token) and who in (None, line.who) for line in self.history
-        )
+        return any(line.kind in kinds and is_by(token, who, line.token, line.who) for line in self.history)
+
+
+def is_by(token: int | None, who: str | None, its_token: int | None, its_who: str | None) -> bool:
+    """Whether a change was made under a token, if that is given, and by an owner, if that is given."""
+    return token in (None, its_token) and who in (None, its_who)
 
 
 class IfExists(str, enum.Enum):

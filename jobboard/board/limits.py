@@ -11,7 +11,16 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import sweep
 from jobboard.client import BackendClient
 from jobboard.errors import BoardUnavailable, NotSupported
-from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_limit, check_target, prefix_of
+from jobboard.limit import (
+    LaneStats,
+    Limit,
+    Rate,
+    check_lane,
+    check_limit,
+    check_target,
+    prefix_of,
+    says_more_than_pause,
+)
 from jobboard.types import LaneOrder
 from jobboard.validation import check_count, check_operator, moment, new_uuid
 
@@ -79,7 +88,7 @@ class Limits:
         """
         target = check_target(name, lane)
         old = self.get(name=name, lane=lane)
-        is_there = old is not None and not replace(old, paused=False).is_empty
+        is_there = old is not None and says_more_than_pause(old)
         if is_there:
             self._change(target, lambda old: replace(target, paused=old.paused), by, reason)
         return is_there
@@ -157,7 +166,7 @@ def limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
     found = [limits[pattern] for pattern in (lane, prefix) if pattern is not None and pattern in limits]
     if not found:
         return None
-    chosen = next((limit for limit in found if not replace(limit, paused=False).is_empty), found[0])
+    chosen = next(filter(says_more_than_pause, found), found[0])
     return replace(chosen, paused=any(limit.paused for limit in found))
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from jobboard.backends.base import Backend
+from jobboard.backends.base import NO_UUID, Backend
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.partial import PartialReads, partial_reads
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
@@ -31,9 +31,6 @@ _MAX_MISPLACED = 10_000
 
 #: For how many seconds a shard is waited for that did not answer the last time.
 DOUBTFUL_TIMEOUT = 2.0
-
-#: No job has it; somebody asks whether the store answers.
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 #: What a shard raises that answers.
 _ANSWERS = (RequestRefused, TransactionUndone)
@@ -248,8 +245,7 @@ class Fleet:
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         """Return jobs; what is not at home is looked for on all other shards, in one request to each."""
-        if list(uuids) == [_NO_UUID]:
-            # Whoever asks this wants to know whether anybody answers.
+        if list(uuids) == [NO_UUID]:
             return next(self.ask_able(self.health.able(), lambda shard: shard.jobs.read(uuids)))[1]
         numbers = [self.home(uuid) for uuid in uuids]
         rows = self.split(numbers, uuids, lambda shard, some: shard.jobs.read(some))
