@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
-from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.errors import BoardUnavailable, NotFound, restated
 from jobboard.job import row_of
 from jobboard.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
@@ -158,7 +158,7 @@ class Action:
                     self._count(board, target, reply, outcome)
             except BoardUnavailable as error:
                 done = f"before that, {outcome.done} of {len(targets)} jobs were done"
-                raise type(error)(f"{error}; {done}") from error
+                raise restated(error, f"{error}; {done}") from error
             step(len(part))
         return outcome
 

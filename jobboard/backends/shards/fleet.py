@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from jobboard.backends.shards.missing import missing
 from jobboard.backends.shards.roster import Roster
 from jobboard.backends.shards.shard_map import Placement, ShardMap, ShardState
 from jobboard.backends.timelimit import time_limit
-from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone, restated
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -302,16 +301,12 @@ class Fleet:
 def named(failures: Mapping[int, BoardUnavailable]) -> BoardUnavailable:
     """Return the first of these failures, which says of which shards there are any."""
     first = next(iter(failures.values()))
-    own = copy.copy(first)
-    own.args = (f"shard{'s' if len(failures) > 1 else ''} {', '.join(map(str, failures))}: {first}",)
-    return own
+    return restated(first, f"shard{'s' if len(failures) > 1 else ''} {', '.join(map(str, failures))}: {first}")
 
 
 def _needed(failure: BoardUnavailable) -> BoardUnavailable:
     """Return the failure of a read that no other shard can answer, which says what to do."""
-    own = copy.copy(failure)
-    own.args = (f"{failure}; no other shard can answer this, see: jobboard shards",)
-    return own
+    return restated(failure, f"{failure}; no other shard can answer this, see: jobboard shards")
 
 
 def _send_some(send: Callable[[Backend, list[Item]], Sequence[T]], items: list[Item], shard: Backend) -> Sequence[T]:
