@@ -9,7 +9,8 @@ from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, pack
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import NewJob, Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import decode_schedule
 from jobboard.backends.zookeeper.connection import Connection
