@@ -46,6 +46,7 @@ from jobboard.backends.changes import (
     trashed_with,
     wait_for_delay,
 )
+from jobboard.backends.claim_answers import done, lost, repeated_or_lost
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.outcomes import has_children
@@ -59,7 +60,6 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
-    Lost,
     NewJob,
     PostOutcome,
     Trashing,
@@ -254,11 +254,6 @@ def save_step(row: JobRow | None, fence: Fence) -> ClaimAnswer:
     return done(row.cancel_asked) if row is not None and holds(row, fence) else lost(row, fence.uuid)
 
 
-def done(cancel_asked: bool) -> Verdict:
-    """Return what the owner of a claim is told once its request is carried out."""
-    return Verdict.CANCEL_ASKED if cancel_asked else Verdict.DONE
-
-
 # -- the ends of a claim -----------------------------------------------------------------------------------------------
 
 
@@ -290,7 +285,7 @@ def abandon(
     """
     fence = end.fence
     if row is None or not holds(row, fence):
-        return _repeated_or_lost(row, fence, (EventKind.ABANDONED, EventKind.CANCELLED))
+        return Transition(repeated_or_lost(row, fence, EventKind.ABANDONED, EventKind.CANCELLED))
     explain(row, end.reason, end.error, failed=end.counted)
     if row.cancel_asked:
         return changed(row, now, Verdict.DONE, cancelled(row, now, fence.who, fence.token, end.reason))
@@ -313,7 +308,7 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
     if fence is not None:
         who = fence.who
         if not holds(row, fence):
-            return _repeated_or_lost(row, fence, (EventKind.TRASHED,))
+            return Transition(repeated_or_lost(row, fence, EventKind.TRASHED))
     if row is None or row.state not in LIVE:
         is_there = row is not None and row.state is TRASHED
         return Transition(Verdict.REPEATED if is_there else lost(row, end.uuid))
@@ -437,15 +432,3 @@ def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | N
         return Transition(TrashOutcome.MISSING)
     gone = Resolve(row.uuid, Outcome.GONE, row.name) if has_children(row) else None
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),), resolve=gone)
-
-
-def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[ClaimAnswer]:
-    is_known = row is not None and row.has_note(kinds, fence.token, fence.who)
-    return Transition(Verdict.REPEATED if is_known else lost(row, fence.uuid))
-
-
-def lost(row: JobRow | None, uuid: str) -> ClaimAnswer:
-    """Return how the job of a claim stands that does not hold; its uuid may lead to another job by now."""
-    if row is None or row.uuid != uuid:
-        return Verdict.LOST
-    return Lost(row.state, row.claimed_by)

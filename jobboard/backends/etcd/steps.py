@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobboard.backends import lifecycle, waiting
+from jobboard.backends import waiting
+from jobboard.backends.claim_answers import done, lost
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
 from jobboard.backends.etcd.changes import change_of
 from jobboard.backends.etcd.connection import Connection
@@ -43,13 +44,13 @@ class Steps(StepStore):
             if result.succeeded:
                 found = next(result.found()).first
                 claim = None if found is None else readable_claim(found.value)
-                return lifecycle.done(claim is not None and claim.cancel_asked)
+                return done(claim is not None and claim.cancel_asked)
             self._jobs.forget_claim(fence.uuid)
             deadline.check(f"job {fence.uuid} changes all the time")
 
     def _lost(self, fence: Fence) -> ClaimAnswer:
         (job,) = self._expiry.read([fence.uuid])
-        return lifecycle.lost(None if job is None else job.row.seen(), fence.uuid)
+        return lost(None if job is None else job.row.seen(), fence.uuid)
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         keys = self._keys

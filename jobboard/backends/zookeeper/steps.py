@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from jobboard.backends import lifecycle, waiting
+from jobboard.backends.claim_answers import done, lost
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
 from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.step_store import StepStore
@@ -41,7 +42,7 @@ class Steps(StepStore):
         job = self._jobs.under_fence(fence)
         if job is None:
             (job,) = self._jobs.current([fence.uuid])
-            return lifecycle.lost(job, fence.uuid)
+            return lost(job, fence.uuid)
         if job.has_folders:
             answer = self._save_next(job, step)
             if answer is not None:
@@ -61,7 +62,7 @@ class Steps(StepStore):
             request.set(path, data)
             fault = fault_in(self._connection.write(request))
         if fault is None:
-            return lifecycle.done(job.cancel_asked)
+            return done(job.cancel_asked)
         if fault[1] not in (NO_NODE, BAD_VERSION):
             raise refused(self._connection.where, fault[1])
         return None

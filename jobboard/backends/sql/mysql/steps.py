@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from jobboard.backends import lifecycle
+from jobboard.backends.claim_answers import done
 from jobboard.backends.edge_rows import StepRow
 from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.sql.mysql.errors import NO_NULL, code_of
@@ -67,4 +67,4 @@ class MysqlSteps(Steps):
                 raise
             return super().save(fence, step)
         [[(asked,)]] = not_empty(answers, self._transactions.driver.where)
-        return lifecycle.done(bool(int(asked)))
+        return done(bool(int(asked)))

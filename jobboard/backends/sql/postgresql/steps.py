@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from jobboard.backends import lifecycle
+from jobboard.backends.claim_answers import done
 from jobboard.backends.edge_rows import StepRow
 from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.sql.postgresql.fast_path import MOMENT
@@ -53,4 +53,4 @@ class PostgresqlSteps(Steps):
         )
         if not held:
             return super().save(fence, step)
-        return lifecycle.done(held[0][0])
+        return done(held[0][0])
