@@ -82,7 +82,7 @@ class Batches:
         :param seal: the mark of a graph that becomes complete, as it was read.
         :return: what has become of the postings, if they are refused: nothing is done then.
         """
-        now, existing = self._connection.now(), existing or self.read(change.posts)[0]
+        now, existing = self._connection.now(), existing or self.read(change.posts)[1]
         steps = self.plan(change.posts, existing, now, change.new)
         try:
             if any(step.outcome.refuses_batch for step in steps):
@@ -322,8 +322,8 @@ class Batches:
 
     # -- what is on the board --------------------------------------------------------------------------------------
 
-    def read(self, rows: Sequence[NewJob]) -> tuple[Existing, list[VersionedJob | None]]:
-        """Read what these postings may meet, and the jobs among that, which may be due."""
+    def read(self, rows: Sequence[NewJob]) -> tuple[list[VersionedJob | None], Existing]:
+        """Read what these postings may meet; return the jobs among that, which may be due, and all of it."""
         keys, rows = self._keys, with_follow_ups(rows)
         uuids = {keys.job(new.uuid): new.uuid for new in rows}
         names = {keys.key(new.name, new.key): (new.name, new.key) for new in rows if new.key is not None}
@@ -351,7 +351,7 @@ class Batches:
             is_open = known is not None and known.is_waiting and known.due > now
             if not is_open and (known is not None or children.kvs):
                 existing.given_up.add(graph)
-        return existing, jobs
+        return jobs, existing
 
     def _take_key(
         self, existing: Existing, place: tuple[str, str], pointer: KeyValue, job: VersionedJob | None, now: float

@@ -23,7 +23,6 @@ from jobboard.backends.etcd.edge_records import (
     outcome_at,
     step_of,
 )
-from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.planning import Existing
@@ -79,10 +78,10 @@ def _is_back(job: VersionedJob | None) -> bool:
 class EdgeAudit:
     """Compares what is stored of edges with the jobs, all at one revision."""
 
-    def __init__(self, connection: Connection, writer: JobWriter, batches: Batches, resolver: Resolver) -> None:
+    def __init__(self, connection: Connection, batches: Batches, resolver: Resolver) -> None:
         self._connection = connection
         self._keys = connection.keys
-        self._writer, self._batches, self._resolver = writer, batches, resolver
+        self._batches, self._resolver = batches, resolver
 
     def audit(
         self, snapshot: Snapshot, jobs: Sequence[VersionedJob], others: Mapping[bytes, KeyValue], repair: bool
@@ -236,9 +235,6 @@ class EdgeAudit:
             transition = edges.settle(row, ended_of(own), self._connection.now())
             if transition is None:
                 return True
-            change = change_of(job, row, transition)
-            is_done = (self._batches.write(change) if change.posts else self._writer.apply([change])[0]) is True
-            self._resolver.after([change] if is_done else [])
-            return is_done
+            return bool(self._resolver.carry_out([change_of(job, row, transition)]))
 
         return mend

@@ -164,7 +164,7 @@ class Schedules(ScheduleStore):
         due = self._keys.due
         (found,) = self._read_queue([scan(behind(cursor, due), after(due), size)])
         rows = [self._schedule_of(kv) for kv in found.kvs]
-        return SchedulePage(self._whole(rows), found.kvs[-1].key if found.more else None)
+        return SchedulePage(self._whole(rows), found.cursor)
 
     def _whole(self, rows: Sequence[ScheduleRow]) -> list[ScheduleRow]:
         """Read the large schedules by their ids; leave out those that are gone meanwhile."""
