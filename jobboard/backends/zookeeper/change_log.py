@@ -54,8 +54,7 @@ class _Question(NamedTuple):
     """What a look asks, with the numbers of the changes that are read by guess.
 
     ``before`` is how many znodes are read ahead of the log. ``deletions`` is how many times jobs had been deleted, at
-    least. ``pending`` is what the answer will be in if it was
-    asked ahead, when ``looks`` looks had been taken.
+    least. ``pending`` is what the answer will be in if it was asked ahead, when ``looks`` looks had been taken.
     """
 
     first: int

@@ -63,15 +63,9 @@ class Limits(LimitStore):
         limits: LaneLimits,
         looks: LaneLooks,
     ) -> None:
-        self._connection, self._layout, self._listing, self._transactions = connection, layout, listing, transactions
-        self._clock, self._jobs, self._upkeep, self._pauses, self._limits, self._looks = (
-            clock,
-            jobs,
-            upkeep,
-            pauses,
-            limits,
-            looks,
-        )
+        self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
+        self._transactions, self._jobs, self._upkeep, self._pauses = transactions, jobs, upkeep, pauses
+        self._limits, self._looks = limits, looks
 
     # -- limits ----------------------------------------------------------------------------------------------------
 

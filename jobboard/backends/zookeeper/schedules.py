@@ -14,14 +14,13 @@ from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, Schedule
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import decode_schedule
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
+from jobboard.backends.zookeeper.errors import Conflict, missing
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.posting_batch import Plan
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.transactions import SentTransaction, Transaction, Transactions
-from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
 
 _Planner = Callable[[Sequence[NewJob]], Plan]
@@ -121,7 +120,7 @@ class Schedules(ScheduleStore):
             paths = [self._layout.schedule(id) for id in ids[start : start + MAX_READS]]
             deleted, *part = self._connection.read_many([self._layout.deleted, *paths], is_fresh=start == 0)
             if deleted is None:
-                raise BoardUnavailable(f"{self._layout.deleted} is missing; was the board deleted?")
+                raise missing(self._layout.deleted)
             deletions.append(deleted.stat.version)
             found += part
         return min(deletions, default=0), found

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from jobboard.backends.kv.step_audit import UNREADABLE_SIGNAL, is_checked, trash, unreadable_step
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_named
-from jobboard.backends.zookeeper.layout import Layout, last_part
-from jobboard.backends.zookeeper.layout import parent as parent_of
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
@@ -53,7 +52,7 @@ class StepAuditor:
             try:
                 decode_named(data.data)
             except ValueError:
-                yield last_part(parent_of(path)), path, data
+                yield last_two(path)[0], path, data
 
     def repair(self, suspect: SuspectStep) -> bool:
         """Put a job aside that can't go on, or delete a signal."""
