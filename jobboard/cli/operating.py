@@ -13,7 +13,7 @@ import click
 from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.families import may_take_children
 from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors, warn_of_more
-from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session, yes_option
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
 from jobboard.operate.bulk import ACTIONS, reprioritizing
@@ -233,7 +233,7 @@ def resume(session: Session, name: str | None, lane: str | None) -> None:
 )
 @click.argument("who")
 @click.option("--off", is_flag=True, help="Let it claim again.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @pass_session
 def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     """Let a conductor claim no more, wherever it runs; its handlers go on. Within 10 seconds.

@@ -85,6 +85,11 @@ def read_text(text: str) -> str:
     return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
 
 
+def source_of(file: str) -> str:
+    """Return what :func:`read_text` takes for a file, or ``-`` for standard input."""
+    return "-" if file == "-" else f"@{file}"
+
+
 def uri_of(option: str, text: str) -> str:
     """Read a URI as :func:`jobboard.opening.read_uri` does; an error names the option."""
     from jobboard.opening import read_uri
