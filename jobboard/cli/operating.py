@@ -12,7 +12,7 @@ import click
 
 from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.families import may_take_children
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors, warn_of_more
+from jobboard.cli.selecting import change_selected, is_for_one, one_some_or_all, selected, selectors, warn_of_more
 from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session, yes_option
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
@@ -45,7 +45,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, dry
 
     Asks first if it is not one JOB.
     """
-    if job is not None and not (is_filtered() or dry_run):
+    if job is not None and is_for_one(dry_run):
         board = session.board()
         found = find_job(board, job, LIVE)
         board.release(found, by=by, reason=note)
@@ -91,7 +91,7 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @may_take_children("trash")
 def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
-    if job is not None and not (is_filtered() or dry_run):
+    if job is not None and is_for_one(dry_run):
         board = session.board()
         found = find_job(board, job, LIVE)
         check_not_ended(found, {JobState.COMPLETE})

@@ -10,7 +10,7 @@ import click
 from jobboard.backends.rows import IfFailed
 from jobboard.cli.families import may_take_children
 from jobboard.cli.output import count
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors, tell_refused
+from jobboard.cli.selecting import change_selected, is_for_one, one_some_or_all, selectors, tell_refused
 from jobboard.cli.session import PRIORITY, Session, by_and_note, by_option, command, if_exists_option, pass_session
 from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text, source_of
 from jobboard.errors import NotFound
@@ -115,7 +115,7 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
 @may_take_children("cancel")
 def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
-    if job is None or is_filtered() or dry_run:
+    if job is None or not is_for_one(dry_run):
         change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, dry_run=dry_run, **which)
         return
     board = session.board()

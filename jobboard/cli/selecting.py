@@ -104,6 +104,11 @@ def is_filtered() -> bool:
     return any(is_given(field) for field in _FIELDS if field not in ("limit", "scan"))
 
 
+def is_for_one(dry_run: bool) -> bool:
+    """Whether the present command line, which names one JOB, has neither filters nor ``--all``, and changes it."""
+    return not (dry_run or is_given("everything") or is_filtered())
+
+
 def _filters_given() -> str:
     """Return the filters of the present command line, as they are typed."""
     context = click.get_current_context()
