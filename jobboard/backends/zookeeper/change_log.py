@@ -18,10 +18,10 @@ from jobboard.backends.zookeeper.job_record import decode
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.timers import ListedMark
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")

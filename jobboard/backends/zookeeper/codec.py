@@ -23,8 +23,8 @@ from jobboard.backends.kv.codec import (
 from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.limits import pack_limit, unpack_limit
 from jobboard.backends.zookeeper.errors import missing
-from jobboard.backends.zookeeper.lane_index import ListedGuard
 from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.backends.zookeeper.timers import ListedGuard
 from jobboard.errors import BoardUnavailable
 
 #: No moment is further from 0, in seconds; this excludes NaN too, which can't be sorted.

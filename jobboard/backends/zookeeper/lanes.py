@@ -115,7 +115,7 @@ class Lanes:
         lanes = [LaneStep(lane, known.by_lane[lane], known.version, self._reader.deletions) for lane in changed]
         with self._listing.lock:
             for lane in lanes:
-                lane.is_guarded = is_limited(lane.limit) or self._listing.lanes.has_timer(lane.text)
+                lane.is_guarded = is_limited(lane.limit) or self._listing.guards.has_moment(lane.text)
         looked = []
         for lane in lanes:
             if lane.is_guarded or not changed[lane.text]:

@@ -17,7 +17,7 @@ from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper.codec import NameRules, decode_guard, decode_limit, encode_limit
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.errors import Conflict
-from jobboard.backends.zookeeper.lane_index import ListedGuard, Part
+from jobboard.backends.zookeeper.lane_index import Part
 from jobboard.backends.zookeeper.lane_limits import LaneLimits
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
@@ -25,6 +25,7 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.pauses import Pauses, StoredRules
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.timers import ListedGuard
 from jobboard.backends.zookeeper.transactions import MAX_JOBS, Transaction, Transactions
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.events import EventKind
@@ -134,7 +135,7 @@ class Limits(LimitStore):
         """Go on with what killed clients have begun, and delete guards of lanes without jobs; return how many."""
         with self._listing.lock:
             has_lanes = self._listing.rules.has_lanes
-            unused = self._listing.lanes.unused_guards(MAX_JOBS)
+            unused = self._listing.unused_guards(MAX_JOBS)
         if not has_lanes:
             return 0
         sweep(self, self.all())
