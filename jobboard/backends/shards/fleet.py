@@ -50,7 +50,7 @@ class Fleet:
         self, board: str, shards: Sequence[Backend], join: Callable[[int], None], is_fixed: bool = True
     ) -> None:
         self._board = board
-        self.choose = random.Random()
+        self.random = random.Random()
         self.health = Health()
         self.absence = Absence(join)
         self._misplaced: dict[str, int] = {}
