@@ -28,6 +28,7 @@ from jobboard.backends.edge_rows import EdgeCounts, parent_of_graph
 from jobboard.backends.kv.codec import pack
 from jobboard.backends.rows import NewJob
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.transactions import Transaction, Transactions
 from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import Harness, eventually
@@ -111,6 +112,26 @@ def test_an_edge_that_cannot_be_read_is_named_and_mended(
     end(board, *parents[is_over:])
     assert states_of(board, *children) == [UNCLAIMED] * 3
     assert have_results(children[:1], parents)
+
+
+def test_a_repair_that_meets_another_change_mends_nothing(
+    board: JobBoard, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents, children = a_family(board)
+    for child in children:
+        operator.set(layout_of(board).edge(child.uuid, parents[0].uuid), b"garbage")
+    commit = Transactions.commit
+
+    def commit_too_late(transactions: Transactions, transaction: Transaction) -> None:
+        folder = layout_of(board).children_of(parents[0].uuid)
+        if operator.exists(folder):
+            operator.delete(folder, recursive=True)
+        commit(transactions, transaction)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "commit", commit_too_late)
+        assert False in {finding.repaired for finding in board.audit(repair=True)}
+    mended(board)
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------

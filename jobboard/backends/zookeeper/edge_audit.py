@@ -194,7 +194,8 @@ class EdgeAuditor:
         transaction = self._transactions.begin()
         step = _step_of(parent, job, _mark_in(data))
         self._transactions.write_mark(transaction, Mark(step, self._clock.now()))
-        self._transactions.commit(transaction)
+        if not self._transactions.is_committed(transaction):
+            return False
         self._resolver.work_off([parent])
         return True
 

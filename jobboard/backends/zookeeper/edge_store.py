@@ -21,7 +21,6 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_edge
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.lanes import Lanes
 from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.new_edges import NewEdges
@@ -122,11 +121,7 @@ class EdgeStore(edge_store.EdgeStore):
     def _is_written(self, edges: NewEdges) -> bool:
         transaction = self._transactions.begin()
         edges.write(transaction, self._transactions)
-        try:
-            self._transactions.commit(transaction)
-        except Conflict:
-            return False
-        return True
+        return self._transactions.is_committed(transaction)
 
     def resolve(self, parents: Sequence[str]) -> list[str]:
         return self._resolver.resolve(parents)

@@ -11,7 +11,6 @@ from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.limits import Rules
 from jobboard.backends.zookeeper.codec import Guard, decode_guard
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lane_limits import LaneLimits
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
@@ -115,7 +114,5 @@ class LaneAuditor:
             transaction = self._transactions.begin()
             transaction.set(self._layout.deleted, b"")
             transaction.change.deleted += missing[start : start + MAX_JOBS]
-            try:
-                self._transactions.commit(transaction)
-            except Conflict:
+            if not self._transactions.is_committed(transaction):
                 return

@@ -170,11 +170,11 @@ class Lanes:
         with self._listing.lock:
             rooms = {name: self._listing.room_of(name) for name in self._listing.rules.running}
         for lane in steps:
-            plan = self._exchanges(lane.text, names, rooms, most)
-            if plan.admit:
+            moves = self._exchanges(lane.text, names, rooms, most)
+            if moves.admit:
                 lane.guard = lane.stored or Guard(lane.text)
-                planned.append((lane, plan, ()))
-                most -= len(plan.admit)
+                planned.append((lane, moves, ()))
+                most -= len(moves.admit)
         self._move(planned)
         return [lane for lane, _, _ in planned]
 

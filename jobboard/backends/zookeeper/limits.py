@@ -16,7 +16,6 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper.codec import NameRules, decode_guard, decode_limit, encode_limit
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.lane_index import Part
 from jobboard.backends.zookeeper.lane_limits import LaneLimits
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
@@ -85,9 +84,7 @@ class Limits(LimitStore):
         verdict = row.verdict(stored.version, after)
         if verdict is not Verdict.DONE:
             return verdict
-        try:
-            self._transactions.commit(self._written(row, stored))
-        except Conflict:
+        if not self._transactions.is_committed(self._written(row, stored)):
             return None
         self._limits.doubt()
         return verdict
@@ -154,9 +151,7 @@ class Limits(LimitStore):
         if deleted:
             # A guard that is made again has the same versions: whoever has read this one must begin anew.
             transaction.set(self._layout.deleted, b"")
-            try:
-                self._transactions.commit(transaction)
-            except Conflict:
+            if not self._transactions.is_committed(transaction):
                 return 0
         return deleted
 

@@ -10,7 +10,6 @@ from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import Pause
 from jobboard.backends.zookeeper.codec import NameRules, name_rules
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import THIS
@@ -99,11 +98,7 @@ class Pauses:
             transaction.change.add_event(EventKind.PAUSED, name, *pause[:2])
         changed = paused - {name} if pause is None else paused | {name}
         self.write(transaction, stored, stored.rules._replace(paused=changed), known)
-        try:
-            self._transactions.commit(transaction)
-        except Conflict:
-            return False
-        return True
+        return self._transactions.is_committed(transaction)
 
 
 def _known(details: Data | None, names: Collection[str | None], version: int) -> dict[str | None, _Known]:

@@ -218,6 +218,14 @@ class Transactions:
         """Carry a transaction out; raises :class:`Conflict` if something was not as expected."""
         self.finish(self.send(transaction))
 
+    def is_committed(self, transaction: Transaction) -> bool:
+        """Carry a transaction out; returns whether it happened, or another client was faster."""
+        try:
+            self.commit(transaction)
+        except Conflict:
+            return False
+        return True
+
     def send(self, transaction: Transaction) -> SentTransaction:
         """Send a transaction, with its line of the log."""
         # Only the stat of something that is set tells of the transaction, so something must be set.
