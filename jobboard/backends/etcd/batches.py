@@ -11,6 +11,7 @@ from jobboard.backends.edge_rows import GRAPH_TTL, EdgeRow, Outcome, is_graph, p
 from jobboard.backends.etcd.changes import Change
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.edge_records import Mark, child_edge, edge_ops, mark_of
+from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, JobWriter, waits_ops
@@ -106,10 +107,14 @@ class Batches:
             self._reader.orders.put(step.row.uuid, step.row.order)
 
     def send(self, txn: Txn) -> TxnResult:
-        """Send a transaction of postings, however many operations it has."""
+        """Send a transaction of postings, however many operations it has; one that needs a lease that is gone fails."""
         txn.compares = list({compared_in(compare): compare for compare in txn.compares}.values())
         txn.then = many(txn.then, len(txn.compares), len(txn.apart))
-        result = self._connection.send(txn)
+        try:
+            result = self._connection.send(txn)
+        except LeaseNotFound:
+            self._leases.forget_all()
+            return TxnResult(False, 0, [])
         self._learn_sequence(result)
         if not result.succeeded:
             self._rules.note_failure(txn.compares)
