@@ -67,7 +67,7 @@ class Audit:
         for key, kv in found.items():
             if key not in expected and newer.isdisjoint((*_orders_of(key), kv.value)):
                 repaired = repair and self._connection.delete(kv)
-                findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+                findings.append(AuditFinding(None, f"belongs to no job: {keys.kind_of(key)}", repaired))
         limits = list(snapshot.pages(keys.limits))
         return [
             *findings,
@@ -162,7 +162,7 @@ class Audit:
         if not wrong:
             return []
         repaired = repair and self._repair(job, wrong, content, lease)
-        parts = sorted({self._kind_of(key) for key in wrong})
+        parts = sorted(set(map(self._keys.kind_of, wrong)))
         return [AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired)]
 
     def _everything(self, snapshot: Snapshot) -> tuple[list[VersionedJob], dict[bytes, int], dict[bytes, KeyValue]]:
@@ -189,9 +189,6 @@ class Audit:
             return self._connection.send(Txn(job.unchanged(self._keys), steps)).succeeded
         except LeaseNotFound:
             return False
-
-    def _kind_of(self, key: bytes) -> str:
-        return key[len(self._keys.root) :].split(b"/")[0].decode()
 
 
 def _orders_of(key: bytes) -> tuple[bytes, bytes]:
