@@ -234,6 +234,12 @@ def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, operator
     is_put_aside(board, jobs, jobs[0], "its step 2 can't be read")
 
 
+def test_a_step_without_a_number_cannot_be_read(board: JobBoard, operator: KazooClient) -> None:
+    jobs = with_steps(board, 3)
+    operator.create(f"{layout_of(board).steps_of(jobs[0].uuid)}/x", b"")
+    is_put_aside(board, jobs, jobs[0], "its step 'x' can't be read")
+
+
 @pytest.mark.parametrize("data", BAD)
 def test_a_signal_that_cannot_be_read_is_named_and_deleted(board: JobBoard, operator: KazooClient, data: bytes) -> None:
     jobs = with_signals(board)

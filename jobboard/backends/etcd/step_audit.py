@@ -30,7 +30,7 @@ class StepAudit:
         found = dict[str, str]()
         for uuid, kv in self._values(snapshot, self._keys.steps):
             if uuid in checked and uuid not in found and step_in(kv) is None:
-                found[uuid] = unreadable_step(int(kv.last_part))
+                found[uuid] = unreadable_step(decoded(kv.last_part))
         for uuid, problem in found.items():
             yield AuditFinding(uuid, problem, repair and trash(self._jobs, uuid, problem))
         for uuid, kv in self._values(snapshot, self._keys.signals):

@@ -40,7 +40,7 @@ class StepAuditor:
             found = dict[str, SuspectStep]()
             for uuid, path, data in self._unreadable(map(self._layout.steps_of, some)):
                 # After the first one a job comes to no other.
-                step = SuspectStep(uuid, unreadable_step(int(last_part(path))), (data.stat.mzxid,), path)
+                step = SuspectStep(uuid, unreadable_step(last_part(path)), (data.stat.mzxid,), path)
                 found[uuid] = min(step, found.get(uuid, step), key=lambda suspect: suspect.path)
             yield from found.values()
             for uuid, path, data in self._unreadable(map(self._layout.signals_of, some)):
