@@ -108,7 +108,7 @@ class Simulation:
     def fleet(self) -> Fleet:
         """Return the shards as a new client sees them."""
         fleet = Fleet("simulation", cast(Any, self.shards), join=lambda _: None)
-        fleet.choose.seed(self.choose.random())
+        fleet.random.seed(self.choose.random())
         return fleet
 
     def run(self) -> list[Part]:

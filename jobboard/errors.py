@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from jobboard.states import JobState
 
 
@@ -136,6 +138,13 @@ def is_because_of(error: BaseException | None, kind: type[BaseException]) -> boo
     while error is not None and not isinstance(error, kind):
         error = error.__cause__
     return error is not None
+
+
+def restated(error: BoardUnavailable, text: str) -> BoardUnavailable:
+    """Return an error that says something else, and is of the same kind and knows the same."""
+    own = copy.copy(error)
+    own.args = (text,)
+    return own
 
 
 def is_too_large(error: BaseException | None) -> bool:

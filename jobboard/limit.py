@@ -79,7 +79,7 @@ class Limit:
     @property
     def is_empty(self) -> bool:
         """Whether it limits nothing."""
-        return self.running is None and self.rate is None and self.order == "free" and not self.paused
+        return not (self.paused or self.order == "strict") and self.running is None and self.rate is None
 
     def without_pause(self) -> Limit:
         """Return what it says beside a pause."""

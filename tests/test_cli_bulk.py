@@ -48,6 +48,14 @@ def test_an_empty_filter_selects_nothing(jobboard: Run, board: JobBoard, verb: s
     assert len(list(board.iterjobs(states=list(JobState)))) == 3
 
 
+@pytest.mark.parametrize("verb", ["release", "trash", "cancel", "restore"])
+def test_one_job_and_all_jobs_is_refused(jobboard: Run, board: JobBoard, verb: str) -> None:
+    job, _ = board.post_many([Posting("a"), Posting("a")])
+    before = job.last_modified
+    assert "name one JOB, or filters" in jobboard(verb, job.uuid, "--all", "--yes", status=2)
+    assert (job.state, job.last_modified) == (JobState.UNCLAIMED, before)
+
+
 @pytest.mark.parametrize("verb", ["restore", "purge", "run-now"])
 def test_one_job_that_is_named_and_not_what_the_verb_is_for_is_refused(
     board: JobBoard, capsys: pytest.CaptureFixture[str], verb: str

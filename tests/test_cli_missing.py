@@ -107,3 +107,18 @@ def test_a_post_that_nobody_will_run_is_told(
 
     monkeypatch.setattr(JobBoard, "entities", unavailable)
     jobboard("post", "cuont")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["import", "FILE"], ["post", "a", "--details", "@FILE"], ["limits", "apply", "FILE"],
+        ["schedule", "import", "FILE"], ["serve", "--auth", "FILE"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_file_that_is_not_utf_8_is_named(jobboard: Run, board: JobBoard, tmp_path: Path, command: list[str]) -> None:
+    file = tmp_path / "latin-1.txt"
+    file.write_bytes(b"caf\xe9:\xff")
+    assert str(file) in jobboard(*(word.replace("FILE", str(file)) for word in command), status=2)
+    assert list(board.iterjobs()) == []

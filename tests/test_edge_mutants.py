@@ -148,6 +148,7 @@ def a_late_owner_saves_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class _NoFence:
     holds = staticmethod(lambda row, fence: row is not None)
+    save_step = staticmethod(lambda row, fence: Verdict.LOST if row is None else Verdict.DONE)
 
 
 def steps_end_with_their_claim(monkeypatch: pytest.MonkeyPatch) -> None:

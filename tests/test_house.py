@@ -102,7 +102,7 @@ LOOPS = {
         "waiter.py: while (left := (deadline - time.monotonic())) > 0": "a deadline, or the wait's own time",
     },
     "zookeeper": {
-        "books.py: while bucket < len(layout.book_buckets)": "each turn passes some buckets",
+        "books.py: while bucket < len(buckets)": "each turn passes some buckets",
         "change_log.py: while self._next < head": "each turn passes some changes, or is the last",
         "creation.py: while not self._is_created(deadline)": "a deadline",
         "kazoo_internals.py: while not self._client._stopped.is_set()": "a client's thread, which pauses each time",

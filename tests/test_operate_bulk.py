@@ -14,7 +14,7 @@ from helpers.memory_seam import HandClock
 from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
-from jobboard.operate.bulk import ACTIONS, Outcome, Step, Target, of_what, reprioritizing, summary_of, targets_of
+from jobboard.operate.bulk import ACTIONS, BulkOutcome, Step, Target, of_what, reprioritizing, summary_of, targets_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobPriority
 
@@ -193,7 +193,7 @@ class TestBulk:
 
     @pytest.mark.parametrize("act", [CANCEL, RESTORE, ACTIONS["purge"].act])
     def test_a_store_that_goes_away_says_how_far_it_came(
-        self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], Outcome]
+        self, board: JobBoard, jobs: list[Job], act: Callable[[JobBoard, list[Target], Step], BulkOutcome]
     ) -> None:
         if act is not CANCEL:
             ACTIONS["trash"].act(board, targets_of(jobs), _ignore, by="me", reason="bad")

@@ -182,6 +182,12 @@ def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, data: by
     is_put_aside(board, jobs, jobs[0], "its step 2 can't be read")
 
 
+def test_a_step_without_a_number_cannot_be_read(board: JobBoard) -> None:
+    jobs = with_steps(board, 3)
+    write(board, put(etcd_of(board).keys.steps_of(jobs[0].uuid) + b"x", b""))
+    is_put_aside(board, jobs, jobs[0], "its step 'x' can't be read")
+
+
 @pytest.mark.parametrize("data", BAD)
 def test_a_signal_that_cannot_be_read_is_named(board: JobBoard, data: bytes) -> None:
     jobs = with_signals(board)

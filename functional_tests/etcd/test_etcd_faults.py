@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from servers.proxy import Proxy
 
 from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, NotFound, Posting
 from jobboard.backends.etcd import EtcdBackend
+from jobboard.backends.etcd.expiry import Expiry
 from jobboard.events import EventKind, JobEvent
 from jobboard.testing import eventually
 
@@ -357,6 +359,26 @@ def test_a_record_of_garbage_harms_nobody(harness: EtcdHarness, read: str) -> No
     [trashed] = reader.trashed()
     assert (trashed.uuid, trashed.record.state) == (bad.uuid, JobState.TRASHED)
     assert (reader.job_count, reader.audit()) == (2, [])
+
+
+def test_numbers_are_those_of_the_names_that_were_counted(
+    harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may learn of a name while this one waits for its answer."""
+    board = harness.board()
+    board.post("resize", delay=LONG)
+    board.stats()
+    read, is_first = Expiry.read_board, iter([True])
+
+    def read_beside_another_thread(expiry: Expiry, ops: Sequence[Any]) -> Any:
+        found = read(expiry, ops)
+        if next(is_first, False):
+            board.post("count", delay=LONG)
+            board.stats()
+        return found
+
+    monkeypatch.setattr(Expiry, "read_board", read_beside_another_thread)
+    assert {name: numbers.delayed for name, numbers in board.stats().names.items()} == {"resize": 1}
 
 
 def test_the_claims_of_a_killed_process_are_taken_over_by_who_waits(harness: EtcdHarness) -> None:

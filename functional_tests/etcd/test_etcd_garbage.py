@@ -97,7 +97,9 @@ def test_keys_that_nobody_writes_harm_nobody(harness: EtcdHarness, board: JobBoa
     assert isinstance(backend, EtcdBackend)
     keys = backend.keys
     prefixes = (keys.live, keys.done, keys.trashed, keys.ready_jobs, keys.queues, keys.claims, keys.timers, keys.unique,
-                keys.jobs, keys.sessions, keys.events, keys.entities, keys.books, keys.schedules, keys.due)  # fmt: skip
+                keys.jobs, keys.sessions, keys.events, keys.entities, keys.books, keys.schedules, keys.due, keys.edges,
+                keys.children, keys.marks, keys.steps, keys.signals, keys.kept, keys.guards, keys.limits,
+                keys.limited, keys.waiting, keys.running, keys.entries)  # fmt: skip
     steps = [put(prefix + name, GARBAGE) for prefix in prefixes for name in (b"\xff\xfe", b"0/0/0", b"9" * 30)]
     backend.connection.send(Txn(then=steps))
     check_that_others_work(harness, board)

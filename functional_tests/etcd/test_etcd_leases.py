@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
-from jobboard import JobBoard
+from jobboard import JobBoard, Posting
 from jobboard.testing import eventually
 
 server = a_server(EtcdServer)
@@ -57,3 +58,26 @@ def test_a_claim_that_ran_out_within_its_own_call_is_handed_out_once(
     claimed = board.claim_next("alice", limit=3, expiry=0.5)
     assert [job.uuid for job in claimed] == [job.uuid for job in jobs[:2]]
     assert [job.token for job in claimed] == [rival.get(job.uuid).record.token for job in claimed]
+
+
+def test_an_end_that_posts_gets_a_new_lease_if_that_of_records_is_gone(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    board = harness.board()
+    for job in board.post_many([Posting("resize") for _ in range(2)]):
+        board.claim(job, "alice", math.inf)
+        board.consume(job, "alice", post=[Posting("report")])
+        server.revoke_all()
+    assert (board.stats().names["report"].unclaimed, board.job_count) == (2, 2)
+
+
+def test_a_post_that_ends_at_once_gets_a_new_lease_if_that_of_records_is_gone(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    board = harness.board()
+    parent = board.post("resize")
+    board.trash(parent)
+    for _ in range(2):
+        board.post("report", after=[parent], if_failed="cancel")
+        server.revoke_all()
+    assert (board.stats().trashed, board.job_count) == (1, 0)

@@ -28,6 +28,7 @@ from jobboard.backends.edge_rows import EdgeCounts, parent_of_graph
 from jobboard.backends.kv.codec import pack
 from jobboard.backends.rows import NewJob
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.transactions import Transaction, Transactions
 from jobboard.board import client_of
 from jobboard.payload import EMPTY_PAYLOAD
 from jobboard.testing import Harness, eventually
@@ -111,6 +112,26 @@ def test_an_edge_that_cannot_be_read_is_named_and_mended(
     end(board, *parents[is_over:])
     assert states_of(board, *children) == [UNCLAIMED] * 3
     assert have_results(children[:1], parents)
+
+
+def test_a_repair_that_meets_another_change_mends_nothing(
+    board: JobBoard, operator: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents, children = a_family(board)
+    for child in children:
+        operator.set(layout_of(board).edge(child.uuid, parents[0].uuid), b"garbage")
+    commit = Transactions.commit
+
+    def commit_too_late(transactions: Transactions, transaction: Transaction) -> None:
+        folder = layout_of(board).children_of(parents[0].uuid)
+        if operator.exists(folder):
+            operator.delete(folder, recursive=True)
+        commit(transactions, transaction)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "commit", commit_too_late)
+        assert False in {finding.repaired for finding in board.audit(repair=True)}
+    mended(board)
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------
@@ -211,6 +232,12 @@ def test_a_step_that_cannot_be_read_does_not_run_again(board: JobBoard, operator
         steps.load(jobs[0].uuid, 0, 9)
     assert [len(steps.load(job.uuid, 0, 9)) for job in jobs[1:]] == [3, 3]
     is_put_aside(board, jobs, jobs[0], "its step 2 can't be read")
+
+
+def test_a_step_without_a_number_cannot_be_read(board: JobBoard, operator: KazooClient) -> None:
+    jobs = with_steps(board, 3)
+    operator.create(f"{layout_of(board).steps_of(jobs[0].uuid)}/x", b"")
+    is_put_aside(board, jobs, jobs[0], "its step 'x' can't be read")
 
 
 @pytest.mark.parametrize("data", BAD)

@@ -42,6 +42,9 @@ RETRY_WINDOW = 60.0
 #: The id of the row that pauses all schedulers of a board; no schedule can have it.
 PAUSE_ID = "jobboard:pause"
 
+#: No job has it. Who reads it alone wants to know whether the store answers.
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+
 #: For how many seconds a participant that is gone is listed.
 ENTITY_TTL = 86_400.0
 

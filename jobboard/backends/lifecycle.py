@@ -46,6 +46,7 @@ from jobboard.backends.changes import (
     trashed_with,
     wait_for_delay,
 )
+from jobboard.backends.claim_answers import done, lost, repeated_or_lost
 from jobboard.backends.edge_rows import Outcome
 from jobboard.backends.limits import UNLIMITED, LaneLimit
 from jobboard.backends.outcomes import has_children
@@ -59,7 +60,6 @@ from jobboard.backends.rows import (
     Extension,
     Fence,
     JobRow,
-    Lost,
     NewJob,
     PostOutcome,
     Trashing,
@@ -229,7 +229,7 @@ def claim(
 def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.0) -> Transition[ClaimAnswer]:
     """Let a claim end ``expiry`` seconds from now, also when that is sooner than before."""
     if row is None or not holds(row, renewal.fence):
-        return Transition(_lost(row, renewal.fence.uuid))
+        return Transition(lost(row, renewal.fence.uuid))
     row.expires_at = end_of_claim(renewal.expiry, now + slack)
     if renewal.progress is not None:
         row.progress = renewal.progress
@@ -239,15 +239,19 @@ def extend(row: JobRow | None, renewal: Extension, now: float, slack: float = 0.
 def checkpoint(row: JobRow | None, fence: Fence, state: bytes, now: float) -> Transition[ClaimAnswer]:
     """Replace the checkpoint of a claimed job."""
     if row is None or not holds(row, fence):
-        return Transition(_lost(row, fence.uuid))
+        return Transition(lost(row, fence.uuid))
     row.checkpoint = state
     return _touched(row, now, EventKind.CHECKPOINTED)
 
 
 def _touched(row: JobRow, now: float, kind: EventKind) -> Transition[ClaimAnswer]:
     row.last_modified = now
-    verdict: ClaimAnswer = Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
-    return Transition(verdict, (Note(kind, row.owner, now, row.token),))
+    return Transition(done(row.cancel_asked), (Note(kind, row.owner, now, row.token),))
+
+
+def save_step(row: JobRow | None, fence: Fence) -> ClaimAnswer:
+    """Answer whoever writes a step down under a claim; the row stays as it is."""
+    return done(row.cancel_asked) if row is not None and holds(row, fence) else lost(row, fence.uuid)
 
 
 # -- the ends of a claim -----------------------------------------------------------------------------------------------
@@ -258,7 +262,7 @@ def consume(row: JobRow | None, end: Consumption, now: float) -> Transition[Clai
     fence = end.fence
     if row is None or not holds(row, fence):
         is_same = row is not None and row.state is COMPLETE and (row.owner, row.token) == (fence.who, fence.token)
-        return Transition(Verdict.REPEATED if is_same else _lost(row, fence.uuid))
+        return Transition(Verdict.REPEATED if is_same else lost(row, fence.uuid))
     row.state, row.result = COMPLETE, end.result
     row.claim_id = row.expires_at = None
     row.last_modified = now
@@ -281,7 +285,7 @@ def abandon(
     """
     fence = end.fence
     if row is None or not holds(row, fence):
-        return _repeated_or_lost(row, fence, (EventKind.ABANDONED, EventKind.CANCELLED))
+        return Transition(repeated_or_lost(row, fence, EventKind.ABANDONED, EventKind.CANCELLED))
     explain(row, end.reason, end.error, failed=end.counted)
     if row.cancel_asked:
         return changed(row, now, Verdict.DONE, cancelled(row, now, fence.who, fence.token, end.reason))
@@ -304,10 +308,10 @@ def trash(row: JobRow | None, end: Trashing, now: float) -> Transition[ClaimAnsw
     if fence is not None:
         who = fence.who
         if not holds(row, fence):
-            return _repeated_or_lost(row, fence, (EventKind.TRASHED,))
+            return Transition(repeated_or_lost(row, fence, EventKind.TRASHED))
     if row is None or row.state not in LIVE:
         is_there = row is not None and row.state is TRASHED
-        return Transition(Verdict.REPEATED if is_there else _lost(row, end.uuid))
+        return Transition(Verdict.REPEATED if is_there else lost(row, end.uuid))
     token = row.token if row.state is CLAIMED else None
     explain(row, end.reason, end.error, failed=True)
     return trashed_with(row, end.posts, now, Verdict.DONE, trashed(row, now, who, token))
@@ -428,15 +432,3 @@ def purge(row: JobRow | None, now: float, by: str | None = None, reason: str | N
         return Transition(TrashOutcome.MISSING)
     gone = Resolve(row.uuid, Outcome.GONE, row.name) if has_children(row) else None
     return Transition(TrashOutcome.DONE, (Note(EventKind.PURGED, by, now, None, reason),), resolve=gone)
-
-
-def _repeated_or_lost(row: JobRow | None, fence: Fence, kinds: tuple[EventKind, ...]) -> Transition[ClaimAnswer]:
-    is_known = row is not None and row.has_note(kinds, fence.token, fence.who)
-    return Transition(Verdict.REPEATED if is_known else _lost(row, fence.uuid))
-
-
-def _lost(row: JobRow | None, uuid: str) -> ClaimAnswer:
-    """Return how the job of a claim stands that does not hold; its uuid may lead to another job by now."""
-    if row is None or row.uuid != uuid:
-        return Verdict.LOST
-    return Lost(row.state, row.claimed_by)

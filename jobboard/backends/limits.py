@@ -50,7 +50,7 @@ UNLIMITED = LaneLimit()
 def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
     """Return what holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case."""
     ends = [limit.paused_until for limit in (exact, of_prefix) if limit is not None and limit.paused]
-    limit = next((each for each in (exact, of_prefix) if each is not None and _says_more_than_pause(each)), None)
+    limit = next((each for each in (exact, of_prefix) if each is not None and not each.without_pause().is_empty), None)
     if limit is None and not ends:
         return UNLIMITED
     limit = limit or Limit()
@@ -59,10 +59,6 @@ def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
         return LaneLimit(0, is_strict, limit.rate)
     until = max((end.timestamp() for end in ends if end is not None), default=None)
     return LaneLimit(limit.running, is_strict, limit.rate, until)
-
-
-def _says_more_than_pause(limit: Limit) -> bool:
-    return limit.running is not None or limit.rate is not None or limit.order == "strict"
 
 
 class Rules:

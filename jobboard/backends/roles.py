@@ -17,7 +17,6 @@ from jobboard.backends.rows import (
     ClaimAnswer,
     ClaimRequest,
     Consumption,
-    DueSchedules,
     EntityRow,
     Extension,
     Fence,
@@ -26,13 +25,11 @@ from jobboard.backends.rows import (
     Page,
     Pause,
     Posted,
-    SchedulePage,
-    ScheduleRow,
-    ScheduleStep,
     Trashing,
     TrashOutcome,
     Verdict,
 )
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.backends.step_store import StepStore
 from jobboard.events import HistoryEntry
 from jobboard.states import JobState

@@ -126,9 +126,12 @@ class JobRow:
 
     def has_note(self, kinds: tuple[EventKind, ...], token: int | None = None, who: str | None = None) -> bool:
         """Whether the history knows of such a change: under this token, if given, and by this owner, if given."""
-        return any(
-            line.kind in kinds and token in (None, line.token) and who in (None, line.who) for line in self.history
-        )
+        return any(line.kind in kinds and is_by(token, who, line.token, line.who) for line in self.history)
+
+
+def is_by(token: int | None, who: str | None, its_token: int | None, its_who: str | None) -> bool:
+    """Whether a change was made under a token, if that is given, and by an owner, if that is given."""
+    return token in (None, its_token) and who in (None, its_who)
 
 
 class IfExists(str, enum.Enum):
@@ -379,70 +382,3 @@ class EntityRow:
     ttl: float
     last_seen: float = 0.0
     expires_in: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleRow:
-    """A schedule as stored: its body is opaque to stores.
-
-    The writer makes ``version`` anew, and it fences the next step. ``next_at`` is the moment at which it is
-    due next; None if it is not (paused, finished, set aside).
-    """
-
-    id: str
-    version: str
-    next_at: float | None
-    body: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleEvent:
-    """An event that a schedule's step tells; ``who`` is the schedule's id, ``uuid`` and ``name`` are its job's."""
-
-    kind: EventKind
-    uuid: str | None
-    name: str | None
-    who: str
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleStep:
-    """One schedule's step from one stored version to the next, with all that must happen in that same moment.
-
-    ``after``: the stored version that it steps on from; None: there must be no schedule of this id. ``row`` None
-    deletes the schedule. ``postings`` are posted, in their order, by the rules of ``post``; none of them may be
-    ``IfExists.RAISE``, so that nothing about a posting can hold up the step.
-    """
-
-    id: str
-    after: str | None
-    row: ScheduleRow | None
-    postings: tuple[NewJob, ...] = ()
-    events: tuple[ScheduleEvent, ...] = ()
-
-    def verdict(self, stored: str | None) -> Verdict:
-        """Return what becomes of it if this is the stored version (None: no schedule); DONE: it can be taken."""
-        if stored == (None if self.row is None else self.row.version):
-            return Verdict.REPEATED
-        return Verdict.DONE if stored == self.after else Verdict.LOST
-
-
-@dataclass(frozen=True, slots=True)
-class DueSchedules:
-    """What is due, earliest first (then by id), and the seconds until what is due next after them (None: nothing).
-
-    ``next_in`` is 0.0 or less if more is due than was asked for. ``now`` is the moment that judged it.
-    """
-
-    rows: list[ScheduleRow]
-    next_in: float | None
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulePage:
-    """Some schedules by next due time, then id; those without one come last. ``cursor`` None is the end."""
-
-    rows: list[ScheduleRow]
-    cursor: object | None

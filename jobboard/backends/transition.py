@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from jobboard.backends.edge_rows import Outcome
-from jobboard.backends.rows import NewJob
+from jobboard.backends.rows import NewJob, is_by
 from jobboard.events import EventKind
 
 Answer = TypeVar("Answer")
@@ -30,10 +30,7 @@ def is_among(
     who: str | None,
 ) -> bool:
     """Whether one of these notes tells of such a change: under this token, if given, and by this owner, if given."""
-    return any(
-        kind in kinds and token in (None, its_token) and who in (None, its_who)
-        for kind, its_who, _, its_token, _ in notes
-    )
+    return any(kind in kinds and is_by(token, who, its_token, its_who) for kind, its_who, _, its_token, _ in notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import click
+
 from jobboard.cli.output import count
-from jobboard.cli.session import Session, confirm
+from jobboard.cli.session import Session, confirm, options, yes_option
+
+apply_options = options(click.option("--dry-run", is_flag=True, help="Only show the difference."), yes_option)
 
 
 class Applying:

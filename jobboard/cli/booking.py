@@ -6,7 +6,7 @@ import itertools
 
 import click
 
-from jobboard.cli.session import Session, command, confirm, is_given, pass_session
+from jobboard.cli.session import Session, command, confirm, pass_session, warn_of_rest, yes_option
 from jobboard.operate.finding import book_row, book_view, find_book
 
 
@@ -21,8 +21,7 @@ def ls(session: Session, limit: int) -> None:
     rows = [book_row(info) for info in itertools.islice(books, limit or None)]
     columns = ("uuid", "name", "owner", "entries", "saved_at", "fault")
     session.output.table(columns, rows, empty="no logbooks")
-    if not is_given("limit") and next(books, None) is not None:
-        session.output.warn(f"there are more than these {limit}; --limit 0 lists all")
+    warn_of_rest(session, books, len(rows))
 
 
 @command("show", "jobboard book show 3f2a", "jobboard book show 3f2a --details --json")
@@ -37,7 +36,7 @@ def show(session: Session, book: str, details: bool) -> None:
 
 @command("rm", "jobboard book rm 3f2a --yes")
 @click.argument("book")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @pass_session
 def rm(session: Session, book: str, yes: bool) -> None:
     """Delete a logbook with its entries for good; asks first. Jobs that point at it stay, and don't find it."""

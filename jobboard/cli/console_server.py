@@ -15,6 +15,7 @@ from jobboard.cli.connections import Connections
 from jobboard.conductor import stop_on_signals
 from jobboard.console.guard import STOPPING
 from jobboard.errors import MissingExtra
+from jobboard.interrupts import SIGNAL_POLL
 
 try:
     import uvicorn
@@ -55,8 +56,7 @@ def run(app: ASGIApp, host: str, port: int, root_path: str, *, is_behind_proxy: 
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"console: http://{shown}:{listening.getsockname()[1]}{root_path.rstrip('/')}/", err=True)
         while thread.is_alive():
-            # Python runs signal handlers only when the main thread runs.
-            thread.join(0.5)
+            thread.join(SIGNAL_POLL)
 
 
 def config_of(

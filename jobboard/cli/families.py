@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from jobboard.cli.output import count
-from jobboard.cli.selecting import is_filtered, show_targets, tell_refused
+from jobboard.cli.selecting import is_filtered, report_outcome, show_targets
 from jobboard.cli.session import Function, Session, confirm
 from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.naming import label_of
-from jobboard.operate.bulk import ACTIONS, Target, of_what, summary_of
+from jobboard.operate.bulk import ACTIONS, Target, of_what
 from jobboard.operate.finding import find_job
 from jobboard.operate.with_children import family_of
 from jobboard.states import JobState
@@ -72,15 +72,10 @@ def _change(
         confirm(f"{action.verb} {what}{left_out}?")
     with session.output.progress(action.verb, len(family.targets)) as step:
         outcome = action.act(board, family.targets, step, by=by, reason=note)
-    data = {action.done: outcome.done, "left_out": family.left_out, "refused": outcome.refused}
-    if outcome.gone:
-        data["gone"] = len(outcome.gone)
-    if outcome.asked:
-        data["asked"] = outcome.asked
+    more: dict[str, Any] = {"left_out": family.left_out}
     if family.went_on:
-        data["went_on"] = [target.uuid for target in family.went_on]
-    session.output.report(data, f"{summary_of(family.targets, action, outcome)}{left_out}")
-    tell_refused(session, outcome.refused)
+        more["went_on"] = [target.uuid for target in family.went_on]
+    report_outcome(session, action, family.targets, outcome, more, left_out)
 
 
 def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:

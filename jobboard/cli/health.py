@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jobboard import telemetry
+from jobboard.backends.base import NO_UUID
 from jobboard.backends.timelimit import time_limit
 from jobboard.cli.answers import Answer, Route, text
 from jobboard.cli.session import options, setting
-from jobboard.client.client import NO_UUID
 from jobboard.errors import JobBoardError, MissingExtra, NotFound
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from jobboard.validation import check_delay
 #: One screen has room for this many findings and names.
 _MAX_FINDINGS, _MAX_NAMES = 10, 10
 #: More looks than that would be work for the store, and no news for its readers.
-_LEAST_INTERVAL = 0.01
+_MIN_INTERVAL = 0.01
 _STYLES = {"WELL": "bold green", "ATTENTION": "bold yellow", "BAD": "bold red"}
 _COLUMNS = ("name", "unclaimed", "next_waits", "delayed", "blocked", "claimed", "trashed", "conductors", "paused")
 
@@ -53,8 +53,8 @@ def status_command(
     from jobboard.operate.status import status
     from jobboard.operate.verdict import Limits, Verdict
 
-    if check_delay(interval, "--interval") < _LEAST_INTERVAL:
-        raise click.UsageError(f"--interval must be {_LEAST_INTERVAL} seconds or more; got {interval}")
+    if check_delay(interval, "--interval") < _MIN_INTERVAL:
+        raise click.UsageError(f"--interval must be {_MIN_INTERVAL} seconds or more; got {interval}")
     board, limits = session.closed_board(create=False), Limits(wait=max_wait, run=max_run)
     click.get_current_context().call_on_close(board.close)
     deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)

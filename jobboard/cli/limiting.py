@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from jobboard.cli.applying import Applying
+from jobboard.cli.applying import Applying, apply_options
 from jobboard.cli.session import Session, by_and_note, command, group, options, pass_session
-from jobboard.cli.values import read_text
+from jobboard.cli.values import read_text, source_of
 from jobboard.errors import NotFound
 from jobboard.limit import Limit
 from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_view, limit_row, limit_view
@@ -74,8 +74,7 @@ def remove(session: Session, /, name: str | None, lane: str | None, by: str, not
 )
 @click.argument("file", required=False)
 @click.option("--remove", "removing", is_flag=True, help="Remove the board's limits that the file does not have, too.")
-@click.option("--dry-run", is_flag=True, help="Only show the difference.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@apply_options
 @by_and_note
 @pass_session
 def apply(
@@ -101,7 +100,7 @@ def apply(
 
 def _wanted(session: Session, file: str | None, removing: bool) -> list[Limit]:
     path = session.config_file() if file is None else file
-    wanted = limits_in(read_text("-" if path == "-" else f"@{path}"), path)
+    wanted = limits_in(read_text(source_of(path)), path)
     if not (wanted or removing):
         raise click.UsageError(f"{path} has no limits in a table [limits]")
     return wanted

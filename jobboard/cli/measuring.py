@@ -58,7 +58,6 @@ def metrics(session: Session, port: int | None, host: str) -> None:
         open_when_due = _opener(session, board)
         open_when_due()
         click.echo(f"metrics: http://{host}:{server.port}/metrics /scale", err=True)
-        # Python runs signal handlers only when the main thread runs.
         while not stopped.wait(SIGNAL_POLL):
             open_when_due()
 

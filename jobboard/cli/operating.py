@@ -12,8 +12,8 @@ import click
 
 from jobboard.backends.reasons import trashed_by_operator
 from jobboard.cli.families import may_take_children
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selected, selectors, warn_of_more
-from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session
+from jobboard.cli.selecting import change_selected, is_for_one, one_some_or_all, selected, selectors, warn_of_more
+from jobboard.cli.session import PRIORITY, Session, by_and_note, command, confirm, is_given, pass_session, yes_option
 from jobboard.cli.values import SPAN, moment_of
 from jobboard.errors import NotFound
 from jobboard.job import row_of as stored_row_of
@@ -46,7 +46,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, dry
 
     Asks first if it is not one JOB.
     """
-    if job is not None and not (is_filtered() or dry_run):
+    if job is not None and is_for_one(dry_run):
         board = session.board()
         found = find_job(board, job, LIVE)
         board.release(found, by=by, reason=note)
@@ -92,7 +92,7 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @may_take_children("trash")
 def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
-    if job is not None and not (is_filtered() or dry_run):
+    if job is not None and is_for_one(dry_run):
         board = session.board()
         found = find_job(board, job, LIVE)
         check_not_ended(found, {JobState.COMPLETE})
@@ -250,7 +250,7 @@ def resume(session: Session, name: str | None, lane: str | None) -> None:
 )
 @click.argument("who")
 @click.option("--off", is_flag=True, help="Let it claim again.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @pass_session
 def quiet(session: Session, who: str, off: bool, yes: bool) -> None:
     """Let a conductor claim no more, wherever it runs; its handlers go on. Within 10 seconds.

@@ -10,9 +10,9 @@ import click
 from jobboard.backends.rows import IfFailed
 from jobboard.cli.families import may_take_children
 from jobboard.cli.output import count
-from jobboard.cli.selecting import change_selected, is_filtered, one_some_or_all, selectors, tell_refused
-from jobboard.cli.session import PRIORITY, Session, by_and_note, command, if_exists_option, me, pass_session
-from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text
+from jobboard.cli.selecting import change_selected, is_for_one, one_some_or_all, selectors, tell_refused
+from jobboard.cli.session import PRIORITY, Session, by_and_note, by_option, command, if_exists_option, pass_session
+from jobboard.cli.values import SPAN, details_of, json_of, moment_of, read_text, source_of
 from jobboard.errors import NotFound
 from jobboard.graph.blocked import awaited_signal
 from jobboard.job import row_of
@@ -86,7 +86,7 @@ def post(
 @click.argument("job")
 @click.argument("name")
 @click.option("--value", metavar="JSON", help="What the handler gets; @FILE reads it from a file, - standard input.")
-@click.option("--by", metavar="NAME", default=me, show_default="your login's", help="Who does it, for the history.")
+@by_option
 @pass_session
 def signal(session: Session, job: str, name: str, value: str | None, by: str) -> None:
     """Send a signal to a job, which waits for it or will; of two of one name the first one stays."""
@@ -115,7 +115,7 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
 @may_take_children("cancel")
 def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
-    if job is None or is_filtered() or dry_run:
+    if job is None or not is_for_one(dry_run):
         change_selected(session, ACTIONS["cancel"], by=by, note=note, job=job, dry_run=dry_run, **which)
         return
     board = session.board()
@@ -154,7 +154,7 @@ def import_(session: Session, /, file: str, states: Sequence[str], dry_run: bool
     A job that the board has already, or remembers, is left as it is: the same file may be imported again. Stop the
     programs of the board that the jobs are from, or they run there as well.
     """
-    text = read_text("-" if file == "-" else f"@{file}")
+    text = read_text(source_of(file))
     found = exported_jobs(text, {JobState(state.upper()) for state in states} or LIVE)
     board = session.board_to_preview() if dry_run else session.board_to_change()
     with session.output.progress("importing", len(found.postings)) as step:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jobboard.cli.applying import Applying
+from jobboard.cli.applying import Applying, apply_options
 from jobboard.cli.schedule_files import crontab_options, schedules_of
 from jobboard.cli.session import Session, by_and_note, command, is_given, pass_session
 from jobboard.operate.schedules import change_line, changes_view
@@ -24,8 +24,7 @@ from jobboard.operate.schedules import change_line, changes_view
     "--source", required=True, metavar="NAME", help="What the file belongs to: another name for each file of a board."
 )
 @crontab_options
-@click.option("--dry-run", is_flag=True, help="Only show the difference.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@apply_options
 @by_and_note
 @pass_session
 def apply(

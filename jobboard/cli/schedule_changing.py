@@ -10,7 +10,7 @@ import click
 from jobboard.cli.output import count, shown
 from jobboard.cli.schedule_options import fields_of, schedule_options
 from jobboard.cli.schedule_times import Times
-from jobboard.cli.session import Session, by_and_note, command, confirm, if_exists_option, pass_session
+from jobboard.cli.session import Session, by_and_note, command, confirm, if_exists_option, pass_session, yes_option
 from jobboard.cli.values import moment_of
 from jobboard.operate.explaining import zone_of
 from jobboard.operate.schedules import schedule_view
@@ -133,7 +133,7 @@ def _check_one_or_all(id: str | None, every: bool) -> None:
 @command("rm", "jobboard schedule rm nightly", "jobboard schedule rm --all --yes")
 @click.argument("id", required=False)
 @click.option("--all", "every", is_flag=True, help="Remove every schedule of the board.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @by_and_note
 @pass_session
 def rm(session: Session, id: str | None, every: bool, yes: bool, by: str, note: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from jobboard.cli.session import options
-from jobboard.cli.values import json_of, read_text
+from jobboard.cli.values import json_of, read_text, source_of
 from jobboard.operate.schedules import from_crontab, from_file
 from jobboard.schedules.crontab import parse_crontab
 from jobboard.schedules.schedule import Schedule
@@ -21,7 +21,6 @@ crontab_options = options(
 
 def schedules_of(file: str, *, crontab: bool, system: bool, job: str, tz: str, prefix: str) -> list[Schedule]:
     """Return the schedules of a file, or of standard input if it is ``-``."""
-    source = "-" if file == "-" else f"@{file}"
     if crontab:
-        return from_crontab(parse_crontab(read_text(source), job, tz=tz, system=system), prefix)
-    return from_file(json_of("FILE", source))
+        return from_crontab(parse_crontab(read_text(source_of(file)), job, tz=tz, system=system), prefix)
+    return from_file(json_of("FILE", source_of(file)))

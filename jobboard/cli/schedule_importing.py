@@ -14,7 +14,6 @@ from jobboard.cli.session import Session, command, is_given, pass_session
 from jobboard.cli.values import read_text, uri_of
 from jobboard.errors import AlreadyScheduled
 from jobboard.operate.schedules import schedule_row
-from jobboard.schedules.schedule import Schedule
 
 _COLUMNS = ("id", "outcome", "job", "when", "next_fire_time", "reason")
 
@@ -70,7 +69,8 @@ def _import_file(
 ) -> None:
     schedules = schedules_of(file, **crontab)
     if dry_run:
-        _show(session, schedules, "importable")
+        rows = [schedule_row(schedule) for schedule in schedules]
+        session.output.report(rows, f"{count(len(rows), 'schedule')} importable")
         return
     board = session.board_to_change()
     with session.output.progress("importing", len(schedules)) as step:
@@ -85,12 +85,6 @@ def _import_file(
     if session.output.json:
         session.output.data([schedule_row(board.schedules.get(schedule.id)) for schedule in schedules])
     session.output.say(f"{count(len(schedules), 'schedule')} imported")
-
-
-def _show(session: Session, schedules: list[Schedule], what: str) -> None:
-    if session.output.json:
-        session.output.data([schedule_row(schedule) for schedule in schedules])
-    session.output.say(f"{count(len(schedules), 'schedule')} {what}")
 
 
 def _import_jobs(

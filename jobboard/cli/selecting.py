@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobboard.cli.session import Function, Session, confirm, is_given, options
+from jobboard.cli.session import Function, Session, confirm, is_given, options, yes_option
 from jobboard.cli.values import FILTER, SPAN
 from jobboard.job import row_of
-from jobboard.operate.bulk import Action, Target, of_what, summary_of, target_of, targets_of
+from jobboard.operate.bulk import Action, BulkOutcome, Target, of_what, summary_of, target_of, targets_of
 from jobboard.operate.finding import find_job
 from jobboard.operate.selecting import MAX_SCANNED, Selection
 from jobboard.states import JobState
@@ -103,6 +104,11 @@ def is_filtered() -> bool:
     return any(is_given(field) for field in _FIELDS if field not in ("limit", "scan"))
 
 
+def is_for_one(dry_run: bool) -> bool:
+    """Whether the present command line, which names one JOB, has neither filters nor ``--all``, and changes it."""
+    return not (dry_run or is_given("everything") or is_filtered())
+
+
 def _filters_given() -> str:
     """Return the filters of the present command line, as they are typed."""
     context = click.get_current_context()
@@ -161,7 +167,7 @@ def warn_of_more(session: Session, number: int) -> None:
 one_some_or_all = options(
     click.argument("job", required=False),
     click.option("--all", "everything", is_flag=True, help="All jobs that the command is for."),
-    click.option("--yes", is_flag=True, help="Don't ask."),
+    yes_option,
     click.option("--dry-run", is_flag=True, help="Only list the jobs, and change nothing."),
 )
 
@@ -186,7 +192,7 @@ def change_selected(
     """
     if (job is not None) + everything + is_filtered() != 1:
         raise click.UsageError("name one JOB, or filters such as --job-name, or --all")
-    board, output = session.board(), session.output
+    board = session.board()
     jobs = [find_job(board, job, action.states)] if job is not None else selected(session, selection, board)
     if dry_run:
         found = [(target_of(row), row.state) for row in map(row_of, jobs)]
@@ -195,17 +201,33 @@ def change_selected(
     targets = targets_of(jobs)
     if targets and not yes and (job is None or asks_for_one):
         confirm(f"{action.verb} {of_what(targets)}{_filters_given()}?")
-    with output.progress(action.verb, len(targets)) as step:
+    with session.output.progress(action.verb, len(targets)) as step:
         outcome = action.act(board, targets, step, by=by, reason=note)
     if job is not None:
         # Whoever names one job wants to know that it was not there.
         outcome.refused, outcome.gone = outcome.unchanged, []
-    data = {action.done.replace(" ", "_"): outcome.done, "refused": outcome.refused}
+    report_outcome(session, action, targets, outcome)
+
+
+def report_outcome(
+    session: Session,
+    action: Action,
+    targets: Sequence[Target],
+    outcome: BulkOutcome,
+    more: Mapping[str, Any] = MappingProxyType({}),
+    left_out: str = "",
+) -> None:
+    """Say what has become of the jobs of an action, and why some were refused.
+
+    :param more: what else is told as JSON.
+    :param left_out: what else is told to people.
+    """
+    data = {action.done.replace(" ", "_"): outcome.done, "refused": outcome.refused, **more}
     if outcome.asked:
         data["asked"] = outcome.asked
     if outcome.gone:
         data["gone"] = len(outcome.gone)
-    output.report(data, summary_of(targets, action, outcome))
+    session.output.report(data, f"{summary_of(targets, action, outcome)}{left_out}")
     tell_refused(session, outcome.refused)
 
 

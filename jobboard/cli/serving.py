@@ -13,6 +13,7 @@ import click
 
 from jobboard.cli.judging import limit_options
 from jobboard.cli.session import Session, options, pass_session
+from jobboard.cli.values import read_text
 from jobboard.errors import BoardUnavailable, NotFound
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _rights_of(option: str, given: str) -> frozenset[str]:
 def _users_of(auth: Path | None) -> dict[str, str] | None:
     from jobboard.console.basic_auth import read_users
 
-    text = os.environ.get(_AUTH) if auth is None else auth.read_text()
+    text = os.environ.get(_AUTH) if auth is None else read_text(f"@{auth}")
     if text is None:
         return None
     try:

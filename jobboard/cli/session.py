@@ -6,7 +6,7 @@ import functools
 import getpass
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -237,6 +237,12 @@ def is_given(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is not ParameterSource.DEFAULT
 
 
+def warn_of_rest(session: Session, rest: Iterator[object], listed: int) -> None:
+    """Say that there are more than were listed, unless ``--limit`` asked for so many."""
+    if not is_given("limit") and next(rest, None) is not None:
+        session.output.warn(f"there are more than these {listed}; --limit 0 lists all")
+
+
 def confirm(question: str, again: str | None = None) -> None:
     """Ask on the terminal, and end the command at a no; without a terminal, name the option that answers instead.
 
@@ -260,11 +266,18 @@ def me() -> str:
 
 pass_session = click.make_pass_decorator(Session)
 
+by_option = click.option(
+    "--by", metavar="NAME", default=me, show_default="your login's", help="Who does it, for the history."
+)
+
 #: Of the commands by which operators change something.
 by_and_note = options(
-    click.option("--by", metavar="NAME", default=me, show_default="your login's", help="Who does it, for the history."),
+    by_option,
     click.option("--note", metavar="TEXT", help="Why, for the history."),
 )
+
+#: Of commands that ask first.
+yes_option = click.option("--yes", is_flag=True, help="Don't ask.")
 
 #: Of several commands.
 if_exists_option = click.option(

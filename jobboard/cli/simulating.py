@@ -11,6 +11,7 @@ import click
 
 from jobboard.cli.output import count
 from jobboard.cli.session import Session, command, pass_session
+from jobboard.cli.values import read_text
 
 if TYPE_CHECKING:
     from jobboard.simulation.arrivals import Arrival
@@ -71,7 +72,7 @@ def simulate(session: Session, limits: str, arrivals: str, slots: Sequence[Slots
     from jobboard.operate.limits_file import limits_in
     from jobboard.simulation.comparing import compare
 
-    rules = limits_in(_text_of(limits), limits)
+    rules = limits_in(read_text(f"@{limits}"), limits)
     if not rules:
         raise click.UsageError(f"{limits} has no table [limits] with a limit in it")
     jobs = _read(arrivals)
@@ -82,13 +83,6 @@ def simulate(session: Session, limits: str, arrivals: str, slots: Sequence[Slots
 
         Path(chart).write_text(chart_of(comparison), encoding="utf-8")
     _show(session, comparison)
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{path} is no TOML: {error}") from None
 
 
 def _read(path: str) -> list[Arrival]:

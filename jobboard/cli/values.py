@@ -82,7 +82,17 @@ def read_text(text: str) -> str:
     """Read text: as such, from @FILE, or from standard input for -."""
     if text == "-":
         return sys.stdin.read()
-    return Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{text[1:]} is no text in UTF-8: {error}") from None
+
+
+def source_of(file: str) -> str:
+    """Return what :func:`read_text` takes for a file, or ``-`` for standard input."""
+    return "-" if file == "-" else f"@{file}"
 
 
 def uri_of(option: str, text: str) -> str:

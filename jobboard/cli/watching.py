@@ -13,7 +13,7 @@ import click
 
 from jobboard.cli.output import shown
 from jobboard.cli.selecting import selected, selectors
-from jobboard.cli.session import Session, command, is_given, pass_session
+from jobboard.cli.session import Session, command, is_given, pass_session, warn_of_rest
 from jobboard.cli.values import SPAN
 from jobboard.events import FREQUENT, EventKind, JobEvent
 from jobboard.operate.claimed_since import claimed_since
@@ -74,17 +74,16 @@ def ls(session: Session, selection: Selection, columns: tuple[str, ...] | None) 
     jobs = selected(session, replace(chosen, limit=most and most + 1), board)
     found = list(itertools.islice(jobs, most))
     rows = [row_of(job) for job in found] if columns is None else [_fields_of(job, columns) for job in found]
-    shown = columns or _JOB_COLUMNS
+    listed = columns or _JOB_COLUMNS
     if columns is None and chosen.states == {JobState.CLAIMED}:
-        shown = (*_JOB_COLUMNS, "claimed_on")
+        listed = (*_JOB_COLUMNS, "claimed_on")
         since = claimed_since(board, [job.uuid for job in found[:_MAX_SINCE]])
         for row in rows:
             row["claimed_on"] = since.get(row["uuid"])
-    session.output.table(shown, rows, empty="no jobs", droppable=columns is None)
+    session.output.table(listed, rows, empty="no jobs", droppable=columns is None)
     if not rows and selection.key is not None and not is_given("states"):
         _tell_ended(session, board, selection)
-    if not is_given("limit") and next(jobs, None) is not None:
-        session.output.warn(f"there are more than these {most}; --limit 0 lists all")
+    warn_of_rest(session, jobs, len(found))
 
 
 def _tell_ended(session: Session, board: JobBoard, selection: Selection) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from jobboard import telemetry
-from jobboard.backends.base import READS, Backend, Waiter
+from jobboard.backends.base import NO_UUID, READS, Backend, Waiter
 from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.backends.errors import after_a_change, named
 from jobboard.backends.roles import check_roles
@@ -50,8 +50,6 @@ _FIRST_RETRY_DELAY, _MAX_RETRY_DELAY = 0.02, 1.0
 _LISTING_TIMEOUT = 2.0
 #: Seconds within which a store answers that is there.
 _LOOK_TIMEOUT = 2.0
-#: No job has it.
-NO_UUID = "00000000-0000-0000-0000-000000000000"
 #: Seconds between two tidyings, and to the next one if there was more to tidy than one takes.
 _TIDY_INTERVAL, _TIDY_AGAIN_INTERVAL = 5.0, 0.1
 _TIDY_BATCH = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from jobboard.operate.bulk import Action, Outcome, Target, summary_of
+from jobboard.operate.bulk import Action, BulkOutcome, Target, summary_of
 from jobboard.operate.sampling import Sampler
 from jobboard.operate.verdict import Verdict
 
@@ -100,7 +100,7 @@ class Message:
     more: int = 0
 
 
-def message_of(action: Action, targets: Sequence[Target], outcome: Outcome) -> Message:
+def message_of(action: Action, targets: Sequence[Target], outcome: BulkOutcome) -> Message:
     """Say how many jobs were changed, and why the others were not."""
     unchanged = outcome.unchanged
     tone = "good" if not unchanged else "warn" if outcome.done else "bad"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jobboard.backends.reasons import released, to_priority, trashed_by_operator
 from jobboard.backends.roles import JobStore
 from jobboard.backends.rows import CancelOutcome, Trashing, TrashOutcome, Verdict, is_refusal, verdict_of
-from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.errors import BoardUnavailable, NotFound, restated
 from jobboard.job import row_of
 from jobboard.naming import named
 from jobboard.states import LIVE, JobPriority, JobState
@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(slots=True)
-class Outcome:
+class BulkOutcome:
     """How many jobs were changed, how many of them only asked to end, and a line for each that was not changed.
 
     ``changed`` are the uuids of the former. ``gone`` are lines of those that had left meanwhile what they were selected
@@ -84,7 +84,7 @@ def of_what(targets: Sequence[Target]) -> str:
     return f"{number} ({', '.join(names)})"
 
 
-def summary_of(targets: Sequence[Target], action: Action, outcome: Outcome) -> str:
+def summary_of(targets: Sequence[Target], action: Action, outcome: BulkOutcome) -> str:
     """Return what has become of them, but for why some were refused: ``2 of 3 jobs (2 resize, 1 mail) restored``."""
     what = of_what(targets)
     text = f"{outcome.done} of {what} {action.done}" if outcome.unchanged else f"{what} {action.done}"
@@ -103,7 +103,7 @@ class Answered:
     target: Target
     answer: Any
     repeated: bool
-    outcome: Outcome
+    outcome: BulkOutcome
 
 
 #: Sends a request about some jobs, with by whom and why; has the name of the primitive.
@@ -139,7 +139,7 @@ class Action:
         *,
         by: str | None = None,
         reason: str | None = None,
-    ) -> Outcome:
+    ) -> BulkOutcome:
         """Do it to many jobs.
 
         :param step: called with the number of jobs that a request was about.
@@ -150,7 +150,7 @@ class Action:
         from jobboard.board import client_of
 
         by, reason = check_operator(by, reason)
-        client, outcome, said = client_of(board), Outcome(), (by, self.why(by, reason))
+        client, outcome, said = client_of(board), BulkOutcome(), (by, self.why(by, reason))
         for part in client.batches(targets, self.batch):
             try:
                 replies = client.replies(partial(self.send, client.backend.jobs, *said), part)
@@ -158,11 +158,11 @@ class Action:
                     self._count(board, target, reply, outcome)
             except BoardUnavailable as error:
                 done = f"before that, {outcome.done} of {len(targets)} jobs were done"
-                raise type(error)(f"{error}; {done}") from error
+                raise restated(error, f"{error}; {done}") from error
             step(len(part))
         return outcome
 
-    def _count(self, board: JobBoard, target: Target, reply: Answer | BoardUnavailable, outcome: Outcome) -> None:
+    def _count(self, board: JobBoard, target: Target, reply: Answer | BoardUnavailable, outcome: BulkOutcome) -> None:
         if isinstance(reply, BoardUnavailable):
             refusal: str | None = f"was not changed: {reply}"
         else:

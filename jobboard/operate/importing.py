@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from jobboard.errors import AlreadyPosted, BoardUnavailable, RequestRefused
+from jobboard.errors import AlreadyPosted, BoardUnavailable, RequestRefused, restated
 from jobboard.graph.blocked import Wait
 from jobboard.job import Posting
 from jobboard.logbook import BookRef
@@ -111,7 +111,8 @@ def import_jobs(
             elif new:
                 _post(board, new, outcome)
         except BoardUnavailable as error:
-            raise type(error)(f"{error}; before that, {outcome.posted} jobs were posted: import again") from error
+            done = f"before that, {outcome.posted} jobs were posted: import again"
+            raise restated(error, f"{error}; {done}") from error
         step(len(part))
     return outcome
 

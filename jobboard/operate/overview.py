@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from jobboard.backends.base import PAUSE_ID
 from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.backends.lane_rows import LaneRow
-from jobboard.backends.rows import JobRow, Pause, ScheduleRow
+from jobboard.backends.rows import JobRow, Pause
+from jobboard.backends.schedule_rows import ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from jobboard.backends.rows import ScheduleStep
+from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.client import BackendClient
 from jobboard.errors import NotSupported
 from jobboard.schedules.changes import ScheduleChange, in_place_of

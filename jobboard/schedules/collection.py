@@ -10,7 +10,8 @@ from itertools import chain, islice, takewhile
 from typing import Any
 
 from jobboard.backends.errors import after_a_change
-from jobboard.backends.rows import IfExists, JobRow, NewJob, ScheduleStep
+from jobboard.backends.rows import IfExists, JobRow, NewJob
+from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.client import BackendClient
 from jobboard.errors import AlreadyScheduled, MissingExtra, UnreadableSchedule
 from jobboard.job import Job

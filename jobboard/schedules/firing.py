@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from jobboard import telemetry
 from jobboard.backends.base import PAUSE_ID
-from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import ScheduleRow, ScheduleStep
 from jobboard.backends.timelimit import lock_wait
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat

@@ -14,7 +14,7 @@ from datetime import datetime
 import msgpack
 
 from jobboard.backends.base import PAUSE_ID
-from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep
+from jobboard.backends.schedule_rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.codec import decode
 from jobboard.events import EventKind
 from jobboard.schedules.operators import Operator

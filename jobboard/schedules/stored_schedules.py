@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
 from jobboard.backends.base import PAUSE_ID
-from jobboard.backends.rows import ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import ScheduleRow, ScheduleStep
 from jobboard.client import BackendClient
 from jobboard.codec import NewerFormat
 from jobboard.errors import BoardUnavailable, MissingExtra, NotFound, UnreadableSchedule

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from jobboard.backends.reasons import by_whom
-from jobboard.backends.rows import IfExists, NewJob, ScheduleEvent, ScheduleRow, ScheduleStep, Ties
+from jobboard.backends.rows import IfExists, NewJob, Ties
+from jobboard.backends.schedule_rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.codec import MAX_ENCODED
 from jobboard.errors import UnreadableSchedule
 from jobboard.events import EventKind

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from jobboard.backends.base import Backend, Waiter
 from jobboard.backends.roles import ROLES, forward_roles, name_of
-from jobboard.backends.rows import Abandonment, Consumption, Extension, JobRow, ScheduleStep, Trashing
+from jobboard.backends.rows import Abandonment, Consumption, Extension, JobRow, Trashing
+from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.errors import BoardUnavailable, ReplyLost
 from jobboard.events import EventKind, JobEvent
 

@@ -25,7 +25,7 @@ from jobboard.backends.edge_rows import (
 )
 from jobboard.backends.edges import Ended, may_wait, settle
 from jobboard.backends.outcomes import edge_to
-from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, Lost, NewJob, Ties, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, NewJob, Ties, Verdict
 from jobboard.backends.transition import Resolve
 from jobboard.states import LIVE, JobState
 
@@ -188,10 +188,9 @@ class PlainSteps:
     def save(self, fence: Fence, step: StepRow) -> ClaimAnswer:
         now = self._store.begin()
         row = self._store.row_of(fence.uuid)
-        if row is None or not lifecycle.holds(row, fence):
-            return Verdict.LOST if row is None else Lost(row.state, row.claimed_by)
-        self._steps.setdefault(fence.uuid, [])[step.number : step.number + 1] = [replace(step, at=now)]
-        return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
+        if lifecycle.holds(row, fence):
+            self._steps.setdefault(fence.uuid, [])[step.number : step.number + 1] = [replace(step, at=now)]
+        return lifecycle.save_step(row, fence)
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         return self._steps.get(uuid, [])[first : first + size]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from helpers.sql_seam import claimed, opened, post, posting, run_sql
 
-from jobboard.backends.rows import IfExists, ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import IfExists, Verdict
+from jobboard.backends.schedule_rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.backends.sql import SqliteBackend
 from jobboard.events import EventKind
 

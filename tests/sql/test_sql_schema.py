@@ -10,7 +10,8 @@ import pytest
 from helpers.sql_seam import backend_of, next_line, opened, other_process, post, run_sql, say
 
 from jobboard.backends.book_rows import BookSave, SaveOutcome
-from jobboard.backends.rows import Pause, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Pause, Verdict
+from jobboard.backends.schedule_rows import ScheduleRow, ScheduleStep
 from jobboard.backends.sql.schema import VERSION
 from jobboard.errors import BoardUnavailable
 

@@ -16,7 +16,7 @@ from jobboard.backends.etcd.layout import Content, VersionedJob, content_of
 from jobboard.backends.etcd.limits import Limits
 from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.step_audit import StepAudit
-from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, delete, modified_at, put
+from jobboard.backends.etcd.txn import Found, KeyValue, Op, Txn, modified_at, put
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.limits import Rules
@@ -66,8 +66,8 @@ class Audit:
         expected |= self._kept_keys(jobs, found)
         for key, kv in found.items():
             if key not in expected and newer.isdisjoint((*_orders_of(key), kv.value)):
-                repaired = repair and self._drop(kv)
-                findings.append(AuditFinding(None, f"belongs to no job: {self._kind_of(key)}", repaired))
+                repaired = repair and self._connection.delete(kv)
+                findings.append(AuditFinding(None, f"belongs to no job: {keys.kind_of(key)}", repaired))
         limits = list(snapshot.pages(keys.limits))
         return [
             *findings,
@@ -90,7 +90,7 @@ class Audit:
         for kv in snapshot.pages(keys.entries, keys_only=True):
             book = keys.books + kv.key[len(keys.entries) :].partition(b"/")[0]
             if book not in books:
-                repaired = repair and self._drop(kv)
+                repaired = repair and self._connection.delete(kv)
                 findings.append(AuditFinding(None, "an entry belongs to no logbook", repaired))
         return findings
 
@@ -123,7 +123,8 @@ class Audit:
         for kv in limits:
             if not limits_in(keys, [kv]):
                 what = " ".join(map(decoded, kv.key[len(keys.limits) :].split(b"/")))
-                yield AuditFinding(None, f"the limit of the {what} can't be decoded", repair and self._drop(kv))
+                repaired = repair and self._connection.delete(kv)
+                yield AuditFinding(None, f"the limit of the {what} can't be decoded", repaired)
 
     def _lanes(
         self,
@@ -161,7 +162,7 @@ class Audit:
         if not wrong:
             return []
         repaired = repair and self._repair(job, wrong, content, lease)
-        parts = sorted({self._kind_of(key) for key in wrong})
+        parts = sorted(set(map(self._keys.kind_of, wrong)))
         return [AuditFinding(job.row.uuid, f"missing or wrong: {', '.join(parts)}", repaired)]
 
     def _everything(self, snapshot: Snapshot) -> tuple[list[VersionedJob], dict[bytes, int], dict[bytes, KeyValue]]:
@@ -188,12 +189,6 @@ class Audit:
             return self._connection.send(Txn(job.unchanged(self._keys), steps)).succeeded
         except LeaseNotFound:
             return False
-
-    def _drop(self, kv: KeyValue) -> bool:
-        return self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)])).succeeded
-
-    def _kind_of(self, key: bytes) -> str:
-        return key[len(self._keys.root) :].split(b"/")[0].decode()
 
 
 def _orders_of(key: bytes) -> tuple[bytes, bytes]:

@@ -11,6 +11,7 @@ from jobboard.backends.edge_rows import GRAPH_TTL, EdgeRow, Outcome, is_graph, p
 from jobboard.backends.etcd.changes import Change
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.edge_records import Mark, child_edge, edge_ops, mark_of
+from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, JobWriter, waits_ops
@@ -82,7 +83,7 @@ class Batches:
         :param seal: the mark of a graph that becomes complete, as it was read.
         :return: what has become of the postings, if they are refused: nothing is done then.
         """
-        now, existing = self._connection.now(), existing or self.read(change.posts)[0]
+        now, existing = self._connection.now(), existing or self.read(change.posts)[1]
         steps = self.plan(change.posts, existing, now, change.new)
         try:
             if any(step.outcome.refuses_batch for step in steps):
@@ -106,10 +107,14 @@ class Batches:
             self._reader.orders.put(step.row.uuid, step.row.order)
 
     def send(self, txn: Txn) -> TxnResult:
-        """Send a transaction of postings, however many operations it has."""
+        """Send a transaction of postings, however many operations it has; one that needs a lease that is gone fails."""
         txn.compares = list({compared_in(compare): compare for compare in txn.compares}.values())
         txn.then = many(txn.then, len(txn.compares), len(txn.apart))
-        result = self._connection.send(txn)
+        try:
+            result = self._connection.send(txn)
+        except LeaseNotFound:
+            self._leases.forget_all()
+            return TxnResult(False, 0, [])
         self._learn_sequence(result)
         if not result.succeeded:
             self._rules.note_failure(txn.compares)
@@ -322,8 +327,8 @@ class Batches:
 
     # -- what is on the board --------------------------------------------------------------------------------------
 
-    def read(self, rows: Sequence[NewJob]) -> tuple[Existing, list[VersionedJob | None]]:
-        """Read what these postings may meet, and the jobs among that, which may be due."""
+    def read(self, rows: Sequence[NewJob]) -> tuple[list[VersionedJob | None], Existing]:
+        """Read what these postings may meet; return the jobs among that, which may be due, and all of it."""
         keys, rows = self._keys, with_follow_ups(rows)
         uuids = {keys.job(new.uuid): new.uuid for new in rows}
         names = {keys.key(new.name, new.key): (new.name, new.key) for new in rows if new.key is not None}
@@ -351,7 +356,7 @@ class Batches:
             is_open = known is not None and known.is_waiting and known.due > now
             if not is_open and (known is not None or children.kvs):
                 existing.given_up.add(graph)
-        return existing, jobs
+        return jobs, existing
 
     def _take_key(
         self, existing: Existing, place: tuple[str, str], pointer: KeyValue, job: VersionedJob | None, now: float

@@ -91,7 +91,7 @@ class Books(BookStore):
         books = self._keys.books
         (found,) = self._connection.read([scan(behind(cursor, books), after(books), size)])
         rows = [_row_of(decoded(kv.last_part), kv) for kv in found.kvs]
-        return BookPage(rows, found.kvs[-1].key if found.more else None)
+        return BookPage(rows, found.cursor)
 
     def destroy(self, uuid: str) -> bool:
         key, entries = self._keys.book(uuid), self._keys.entries_of(uuid)

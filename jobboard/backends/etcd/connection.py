@@ -12,12 +12,14 @@ from jobboard.backends.etcd.http_client import HttpClient
 from jobboard.backends.etcd.keys import LAYOUT, Keys, decoded
 from jobboard.backends.etcd.txn import (
     Found,
+    KeyValue,
     Op,
     Txn,
     TxnResult,
     absent,
     after,
     at_revision,
+    delete,
     get,
     many,
     modified_at,
@@ -67,7 +69,7 @@ class Connection:
     def upgrade(self, count_running: Callable[[], int]) -> bytes | None:
         """Bring the board to our layout, and return the number of the one that it had; None if there was none.
 
-        Layout 1 has the same keys and values.
+        Earlier ones have the same keys and values, but fewer.
 
         :param count_running: returns how many conductors and schedulers use the board.
         :raises BoardUnavailable: it has a later one, or others use it.
@@ -108,6 +110,10 @@ class Connection:
     def send(self, txn: Txn) -> TxnResult:
         """Send a transaction that changes something."""
         return self._ask(txn, changes=True)
+
+    def delete(self, kv: KeyValue) -> bool:
+        """Delete a key as it was read; False, and nothing is done, if another client has written it since."""
+        return self.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)])).succeeded
 
     def _ask(self, txn: Txn, *, changes: bool) -> TxnResult:
         """Send a transaction; warn if the store's revision is lower than it was before, since tokens are revisions."""

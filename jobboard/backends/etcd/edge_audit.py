@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from jobboard.backends import edges
 from jobboard.backends.edge_rows import EdgeRow, Outcome, is_graph
@@ -23,8 +24,7 @@ from jobboard.backends.etcd.edge_records import (
     outcome_at,
     step_of,
 )
-from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.keys import decoded, encoded
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.planning import Existing
 from jobboard.backends.etcd.resolving import Resolver
@@ -57,6 +57,8 @@ class _Found:
     damaged: set[bytes] = field(default_factory=set)
     marks: dict[str, Mark] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    #: Keys that are none of an edge or a mark: nobody writes such ones.
+    strays: list[KeyValue] = field(default_factory=list)
 
     def waits(self, uuid: str) -> bool:
         """Whether a job waits for parents."""
@@ -79,10 +81,10 @@ def _is_back(job: VersionedJob | None) -> bool:
 class EdgeAudit:
     """Compares what is stored of edges with the jobs, all at one revision."""
 
-    def __init__(self, connection: Connection, writer: JobWriter, batches: Batches, resolver: Resolver) -> None:
+    def __init__(self, connection: Connection, batches: Batches, resolver: Resolver) -> None:
         self._connection = connection
         self._keys = connection.keys
-        self._writer, self._batches, self._resolver = writer, batches, resolver
+        self._batches, self._resolver = batches, resolver
 
     def audit(
         self, snapshot: Snapshot, jobs: Sequence[VersionedJob], others: Mapping[bytes, KeyValue], repair: bool
@@ -99,17 +101,18 @@ class EdgeAudit:
             *self._problems_of_parents(found),
             *self._problems_of_children(found),
             *self._leftovers(snapshot, found),
+            *self._problems_of_strays(found),
         ]
         return [AuditFinding(uuid, text, repair and mend()) for uuid, text, mend in problems], timers
 
     def _read(self, snapshot: Snapshot, jobs: Sequence[VersionedJob]) -> _Found:
         keys = self._keys
         found = _Found({job.row.uuid: job for job in jobs})
-        for kv in snapshot.pages(keys.children):
+        for kv in self._known(found, snapshot.pages(keys.children), keys.children, 2):
             edge = child_edge(keys, kv)
             found.by_parent[edge.child, edge.parent] = edge, kv
             found.damaged |= set() if is_child_edge(kv.value) else {kv.key}
-        for kv in snapshot.pages(keys.edges, size=_EDGES_AT_ONCE):
+        for kv in self._known(found, snapshot.pages(keys.edges, size=_EDGES_AT_ONCE), keys.edges, 3):
             child, _, parent = kv.key[len(keys.edges) :].split(b"/")
             found.by_child.setdefault((decoded(child), decoded(parent)), []).append(kv._replace(value=b""))
             found.damaged |= set() if is_edge(kv.value) else {kv.key}
@@ -117,13 +120,22 @@ class EdgeAudit:
             of_child = found.by_child.get(pair, [])
             if kv.key in found.damaged and len(of_child) == 1:
                 found.by_parent[pair] = replace(edge, outcome=outcome_at(keys, of_child[0].key)), kv
-        for kv in snapshot.pages(keys.marks):
+        for kv in self._known(found, snapshot.pages(keys.marks), keys.marks, 1):
             parent_of_mark = decoded(kv.last_part)
             mark = mark_of(parent_of_mark, kv)
             assert mark is not None
             found.marks[parent_of_mark] = mark
         found.kept = {decoded(kv.last_part) for kv in snapshot.pages(keys.kept, keys_only=True)}
         return found
+
+    def _known(self, found: _Found, kvs: Iterable[KeyValue], prefix: bytes, count: int) -> Iterator[KeyValue]:
+        """Iterate over those of these keys that have so many parts behind a prefix; note the others."""
+        for kv in kvs:
+            parts = kv.key[len(prefix) :].split(b"/")
+            if len(parts) == count and all(encoded(decoded(part)) == part for part in parts):
+                yield kv
+            else:
+                found.strays.append(kv)
 
     # -- problems ------------------------------------------------------------------------------------------------------
 
@@ -211,6 +223,10 @@ class EdgeAudit:
             noted = Txn(then=[put(keys.kept_of(uuid), b"")])
             yield uuid, f"{what} edges, steps or signals", self._sending(noted)
 
+    def _problems_of_strays(self, found: _Found) -> Iterator[_Problem]:
+        for kv in found.strays:
+            yield None, f"belongs to no job: {self._keys.kind_of(kv.key)}", partial(self._connection.delete, kv)
+
     # -- repairs -------------------------------------------------------------------------------------------------------
 
     def _sending(self, txn: Txn) -> Callable[[], bool]:
@@ -236,9 +252,6 @@ class EdgeAudit:
             transition = edges.settle(row, ended_of(own), self._connection.now())
             if transition is None:
                 return True
-            change = change_of(job, row, transition)
-            is_done = (self._batches.write(change) if change.posts else self._writer.apply([change])[0]) is True
-            self._resolver.after([change] if is_done else [])
-            return is_done
+            return bool(self._resolver.carry_out([change_of(job, row, transition)]))
 
         return mend

@@ -35,7 +35,6 @@ from jobboard.backends.etcd.edge_records import (
     reads_of_ended,
 )
 from jobboard.backends.etcd.expiry import Expiry
-from jobboard.backends.etcd.job_writer import JobWriter
 from jobboard.backends.etcd.keys import behind
 from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.planning import Existing
@@ -51,12 +50,10 @@ from jobboard.states import JobState
 class EdgeStore(edge_store.EdgeStore):
     """Each edge has a key by its child and outcome, which holds the parent's result, and one by its parent."""
 
-    def __init__(
-        self, connection: Connection, expiry: Expiry, writer: JobWriter, batches: Batches, resolver: Resolver
-    ) -> None:
+    def __init__(self, connection: Connection, expiry: Expiry, batches: Batches, resolver: Resolver) -> None:
         self._connection = connection
         self._keys = connection.keys
-        self._expiry, self._writer, self._batches, self._resolver = expiry, writer, batches, resolver
+        self._expiry, self._batches, self._resolver = expiry, batches, resolver
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -106,9 +103,7 @@ class EdgeStore(edge_store.EdgeStore):
             change = change_of(job, row, transition)
         change.compares = tuple(self._batches.compares_of_parents(existing, new))
         change.ops = (*change.ops, *(op for edge in new for op in edge_ops(keys, edge)))
-        is_done = (self._batches.write(change) if change.posts else self._writer.apply([change])[0]) is True
-        self._resolver.after([change] if is_done else [])
-        return LinkOutcome.DONE if is_done else None
+        return LinkOutcome.DONE if self._resolver.carry_out([change]) else None
 
     def seal(self, graph: str) -> Verdict:
         deadline, parent = Deadline(CHANGE_TIMEOUT), parent_of_graph(graph)
@@ -154,7 +149,7 @@ class EdgeStore(edge_store.EdgeStore):
         pages = []
         for found in self._expiry.read_board(scans):
             edges = [edge for kv in found.kvs if (edge := edge_of(self._keys, kv)) is not None]
-            pages.append(EdgePage(edges, found.kvs[-1].key if found.more else None))
+            pages.append(EdgePage(edges, found.cursor))
         return pages
 
     def children(self, parent: str, cursor: object | None, size: int) -> EdgePage:
@@ -167,7 +162,7 @@ class EdgeStore(edge_store.EdgeStore):
         prefixes = map(self._keys.children_of, parents)
         scans = [scan(behind(cursor, prefix), after(prefix), size) for prefix in prefixes]
         return [
-            EdgePage([child_edge(self._keys, kv) for kv in found.kvs], found.kvs[-1].key if found.more else None)
+            EdgePage([child_edge(self._keys, kv) for kv in found.kvs], found.cursor)
             for found in self._expiry.read_board(scans)
         ]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from jobboard.backends import lifecycle
-from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import Change, change_of
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.edge_records import mark_of
@@ -50,7 +49,6 @@ class Expiry:
         reader: JobReader,
         writer: JobWriter,
         rules: LaneRules,
-        batches: Batches,
         resolver: Resolver,
     ) -> None:
         self._connection = connection
@@ -58,7 +56,7 @@ class Expiry:
         self._reader = reader
         self._writer = writer
         self._rules = rules
-        self._batches, self._resolver = batches, resolver
+        self._resolver = resolver
 
     def read(self, uuids: Sequence[str]) -> list[VersionedJob | None]:
         """Read jobs while no claim or delay of them is over."""
@@ -94,14 +92,8 @@ class Expiry:
         now = self._connection.now()
         over = [job for job in jobs if job is not None and is_over(job, now)]
         for start in range(0, len(over), MAX_JOBS):
-            self._apply([self._after(job, now) for job in over[start : start + MAX_JOBS]])
+            self._resolver.carry_out([self._after(job, now) for job in over[start : start + MAX_JOBS]])
         return bool(over)
-
-    def _apply(self, changes: Sequence[Change]) -> None:
-        plain = [change for change in changes if not change.posts]
-        done = [change for change, is_done in zip(plain, self._writer.apply(plain), strict=True) if is_done]
-        done += [change for change in changes if change.posts and self._batches.write(change) is True]
-        self._resolver.after(done)
 
     def expire_at(self, orders: Sequence[bytes]) -> None:
         """Expire the claims of these jobs if they are over."""
@@ -141,8 +133,7 @@ class Expiry:
             if job is None or (job.row.newer is None and not self._is_timer_of(job.row, timer.key))
         ]
         for timer in orphans:
-            # It belongs to no job, unless another client has just written it: then the comparison fails.
-            self._connection.send(Txn([modified_at(timer.key, timer.modified)], [delete(timer.key)]))
+            self._connection.delete(timer)
         return is_changed or bool(orphans)
 
     def _look(self, lanes: Mapping[bytes, str]) -> None:
@@ -154,8 +145,7 @@ class Expiry:
         for (timer, lane), left, guard in zip(lanes.items(), found[::2], found[1::2], strict=True):
             look_at = guard_of(guard.first).look_at
             if left.first is not None and (look_at is None or keys.look(look_at, lane) != timer):
-                revision = 0 if guard.first is None else guard.first.modified
-                self._connection.send(Txn([modified_at(keys.guard(lane), revision)], [delete(timer)]))
+                self._connection.send(Txn([modified_at(keys.guard(lane), guard.modified)], [delete(timer)]))
 
     def _resolve(self, parents: Mapping[bytes, str]) -> None:
         """Work off a part of the marks of these timers; delete timers that no mark is due at."""
@@ -166,8 +156,7 @@ class Expiry:
         for (timer, parent), left, stored in zip(parents.items(), found[::2], found[1::2], strict=True):
             mark = mark_of(parent, stored.first)
             if left.first is not None and (mark is None or keys.due_mark(mark.due, parent) != timer):
-                revision = 0 if mark is None else mark.revision
-                self._connection.send(Txn([modified_at(keys.mark(parent), revision)], [delete(timer)]))
+                self._connection.send(Txn([modified_at(keys.mark(parent), stored.modified)], [delete(timer)]))
 
     def _after(self, job: VersionedJob, now: float) -> Change:
         row = job.row.seen()

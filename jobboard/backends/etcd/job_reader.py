@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from jobboard.backends.base import NO_UUID
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.keys import decoded, is_order, parts_of_order
 from jobboard.backends.etcd.layout import VersionedJob
@@ -167,4 +168,4 @@ def _hint_in(ready: Found) -> Hint | None:
 
 
 def _unknown(order: bytes, uuid: str | None) -> Hint:
-    return Hint(uuid or "00000000-0000-0000-0000-000000000000", "unknown", parts_of_order(order)[2] / 1e6)
+    return Hint(uuid or NO_UUID, "unknown", parts_of_order(order)[2] / 1e6)

@@ -113,6 +113,10 @@ class Keys:
         self.edges, self.children, self.marks = root + b"edge/", root + b"child/", root + b"mark/"
         self.steps, self.signals, self.kept = root + b"step/", root + b"signal/", root + b"kept/"
 
+    def kind_of(self, key: bytes) -> str:
+        """Return the first part of a key of the board, which says what it is about."""
+        return decoded(key[len(self.root) :].partition(b"/")[0])
+
     # -- a job ---------------------------------------------------------------------------------------------------------
 
     def job(self, uuid: str) -> bytes:

@@ -39,9 +39,8 @@ class LaneRules:
             marker, found = self._connection.read(
                 [get(self._keys.lane_limits), scan_prefix(self._keys.limits + b"lane/")]
             )
-            revision = 0 if marker.first is None else marker.first.modified
             rules = Rules(limits_in(self._keys, found.kvs))
-            self._known = KnownRules(rules, modified_at(self._keys.lane_limits, revision))
+            self._known = KnownRules(rules, modified_at(self._keys.lane_limits, marker.modified))
         return self._known
 
     def doubt(self) -> None:

@@ -26,7 +26,6 @@ from jobboard.backends.etcd.txn import (
     Found,
     KeyValue,
     Op,
-    Txn,
     count_prefix,
     delete,
     get,
@@ -230,11 +229,8 @@ class Lanes:
         }
         last, waiting = self._members(claimable, is_reversed=True), self._members(blocked, is_reversed=False)
         places = {kv.key: kv for _, kv in (*last, *waiting)}
-        revision = 0 if guard.first is None else guard.first.modified
-        before = guard_of(guard.first)
-        return LaneStep(
-            lane, limit, revision, before, counts, [row for row, _ in last], [row for row, _ in waiting], places
-        )
+        rows, blocked_rows = ([row for row, _ in members] for members in (last, waiting))
+        return LaneStep(lane, limit, guard.modified, guard_of(guard.first), counts, rows, blocked_rows, places)
 
     def _members(self, found: Found, *, is_reversed: bool) -> list[tuple[StoredJob, KeyValue]]:
         """Return the jobs at these keys of a lane; delete keys that are of none."""
@@ -244,12 +240,8 @@ class Lanes:
             if is_order(order):
                 members.append((member_at(order, kv.value), kv))
             else:
-                self._drop(kv)
+                self._connection.delete(kv)
         return members
-
-    def _drop(self, kv: KeyValue) -> None:
-        """Delete a place of no job, unless another client has just written it: then the comparison fails."""
-        self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
@@ -296,7 +288,7 @@ class Lanes:
         step.last = [one for one in step.last if one is not row]
         step.blocked = [one for one in step.blocked if one is not row]
         if place is not None and (job is None or job.row.newer is None):
-            self._drop(place)
+            self._connection.delete(place)
 
 
 def guard_of(kv: KeyValue | None) -> Guard:

@@ -54,17 +54,17 @@ def under(keys: Keys, lease: int) -> tuple[Compare, ...]:
     return (present(keys.session(lease)),) if lease else ()
 
 
-def content_of(keys: Keys, row: StoredJob | None, retention: int = 0) -> Content:
+def content_of(keys: Keys, row: StoredJob | None, lease: int = 0) -> Content:
     """Return every key that stands for a job, and its value.
 
-    :param retention: the lease under which a completed record is written, which deletes it in the end.
+    :param lease: that of a completed record, which deletes it in the end.
     """
     if row is None:
         return {}
     order = row.order
     if row.state is JobState.COMPLETE:
-        content = {keys.done + order: (row.packed(), retention)}
-        return content | {keys.job(uuid): (order, retention) for uuid in (row.uuid, *row.aliases)}
+        content = {keys.done + order: (row.packed(), lease)}
+        return content | {keys.job(uuid): (order, lease) for uuid in (row.uuid, *row.aliases)}
     content = {keys.job(uuid): (order, 0) for uuid in (row.uuid, *row.aliases)}
     if row.state is JobState.TRASHED:
         queue = keys.queue(row.name, row.state) + order
@@ -82,22 +82,23 @@ def kept_key(keys: Keys, row: StoredJob | None, lease: int) -> Content:
     return {keys.key(row.name, row.key): (row.order, lease)}
 
 
-def _place_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
+def _place_of(keys: Keys, row: StoredJob, order: bytes) -> Content:
     """Return the keys of a live job in queues, claims and timers."""
     hint = (hint_of(row).packed(), 0)
-    place = {keys.queue(row.name, row.state) + order: hint} if row.claim is None else {}
-    if row.claim is not None:
-        place[keys.claim(order)] = (row.claim.packed(), 0)
+    if row.claim is None:
+        place = {keys.queue(row.name, row.state) + order: hint}
+        if row.state is JobState.UNCLAIMED:
+            place[keys.ready(order)] = hint
+    else:
+        place = {keys.claim(order): (row.claim.packed(), 0)}
         if row.claim.is_counted:
             place[keys.running_of(row.name) + order] = (b"", 0)
-    elif row.state is JobState.UNCLAIMED:
-        place[keys.ready(order)] = hint
     if row.due is not None:
         place[keys.timer(row.due, order)] = hint
     return place
 
 
-def _lane_of(keys: Keys, row: StoredJob, order: bytes) -> dict[bytes, tuple[bytes, int]]:
+def _lane_of(keys: Keys, row: StoredJob, order: bytes) -> Content:
     """Return the key of a live job in its lane."""
     lane = row.joined_lane
     if lane is None:

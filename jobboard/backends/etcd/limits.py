@@ -10,14 +10,13 @@ from jobboard.backends.etcd.events import Event, event_ops
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.keys import LanePart, decoded, encoded, is_order, parts_of_order, reversed_order
+from jobboard.backends.etcd.keys import LanePart, behind, decoded, encoded, is_order, parts_of_order, reversed_order
 from jobboard.backends.etcd.lane_rules import LaneRules, limits_in
 from jobboard.backends.etcd.lanes import guard_of
 from jobboard.backends.etcd.restrictions import limit_key
 from jobboard.backends.etcd.stored import claims_in
 from jobboard.backends.etcd.txn import (
     Found,
-    KeyValue,
     Op,
     Txn,
     after,
@@ -174,7 +173,7 @@ class Limits(LimitStore):
             return LanePage([pattern] if found.kvs else [], None)
         start = keys.lanes + encoded(pattern.removesuffix("*"))
         self._expiry.read_board([])
-        lanes, end = self._names(_from(cursor, start), after(start), size)
+        lanes, end = self._names(behind(cursor, start), after(start), size)
         return LanePage([lane for lane in lanes if is_lane_of(lane, pattern)], end)
 
     def _names(self, start: bytes, end: bytes, size: int) -> tuple[list[str], bytes | None]:
@@ -225,9 +224,12 @@ class Limits(LimitStore):
         ]
         *found, claimed, claimable, retrying, guard, limits = self._expiry.read_board(ops)
         # The claimable ones stand there in reverse.
-        orders = [*_orders_in(claimed.kvs), *map(reversed_order, _parts_in(reversed(claimable.kvs)))]
-        orders += _orders_in(retrying.kvs)
-        orders = list(filter(is_order, orders))[:count]
+        places = [
+            *(kv.last_part for kv in claimed.kvs),
+            *(reversed_order(kv.last_part) for kv in reversed(claimable.kvs)),
+            *(kv.last_part for kv in retrying.kvs),
+        ]
+        orders = list(filter(is_order, places))[:count]
         holders = [job.row.view() for job in self._reader.read_at(orders) if job is not None]
         rate = Rules(limits_in(keys, limits.kvs)).of_lane(lane).rate
         next_in = None
@@ -240,27 +242,9 @@ class Limits(LimitStore):
 _PARTS = (LanePart.CLAIMED, LanePart.CLAIMABLE, LanePart.RETRYING, LanePart.BLOCKED)
 
 
-def _from(cursor: object | None, start: bytes) -> bytes:
-    """Return the key at which a page of lanes begins."""
-    if cursor is None:
-        return start
-    if not isinstance(cursor, bytes):
-        raise TypeError(f"not a cursor of this backend: {cursor!r}")
-    return cursor
-
-
-def _parts_in(kvs: Iterable[KeyValue]) -> list[bytes]:
-    return [kv.last_part for kv in kvs]
-
-
-def _orders_in(kvs: Iterable[KeyValue]) -> list[bytes]:
-    return list(filter(is_order, _parts_in(kvs)))
-
-
 def _row_of(lane: str, found: Sequence[Found]) -> LaneRow:
     claimed, claimable, retrying, blocked = found
-    places = [parts_of_order(order)[1] for order in _orders_in(blocked.kvs)]
-    oldest = next(iter(places), None)
+    oldest = next((parts_of_order(kv.last_part)[1] for kv in blocked.kvs if is_order(kv.last_part)), None)
     return LaneRow(lane, claimed.total, claimable.total, retrying.total, blocked.total, oldest)
 
 

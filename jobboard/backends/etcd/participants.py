@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jobboard.backends.base import ENTITY_TTL
 from jobboard.backends.etcd.connection import Connection
-from jobboard.backends.etcd.txn import KeyValue, Txn, delete, modified_at, put, scan_prefix
+from jobboard.backends.etcd.txn import KeyValue, Txn, delete, put, scan_prefix
 from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, items_of, pack
 from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
@@ -38,7 +38,7 @@ class Participants(EntityStore):
         stored, now = self._stored(), self._connection.now()
         gone = [kv for kv in stored if _seconds_left(_entity_of(kv), now) <= -ENTITY_TTL][:limit]
         for kv in gone:
-            self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)]))
+            self._connection.delete(kv)
         return len(gone)
 
     def _stored(self) -> list[KeyValue]:

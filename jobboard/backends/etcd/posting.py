@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from jobboard.backends.etcd.batches import Batches, posted
 from jobboard.backends.etcd.connection import Connection
@@ -37,7 +38,7 @@ class Posting:
             steps = self._batches.plan(rows, self.existing(rows), self._connection.now())
             if any(step.outcome.refuses_batch for step in steps):
                 return posted(steps[: len(rows)])
-        return [posted for part in parts for posted in self._post(part)]
+        return [each for part in parts for each in self._post(part)]
 
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
         existing = self.existing(rows) if needs_look(rows) else Existing()
@@ -69,12 +70,7 @@ class Posting:
 
     def existing(self, rows: Sequence[NewJob]) -> Existing:
         """Read what these postings may meet, after the claims and delays of those jobs that are over have ended."""
-        deadline = Deadline(CHANGE_TIMEOUT)
-        while True:
-            existing, jobs = self._batches.read(rows)
-            if not self._expiry.expire_and_promote(jobs):
-                return existing
-            deadline.check("jobs become due all the time")
+        return self._expiry.repeat_while_due(partial(self._batches.read, rows))[1]
 
 
 def _parts_of(rows: Sequence[NewJob]) -> list[list[NewJob]]:

@@ -137,18 +137,17 @@ class Reading:
         keys = self._keys
         priorities = [keys.ready_jobs + b"%02d" % (99 - priority) for priority in range(1, 6)]
         heads = [scan_prefix(priority, 1, keys_only=True) for priority in priorities]
-        counts = [count_prefix(keys.queues + name + b"/" + letter.encode() + b"/") for name, letter in self._places()]
+        # Another thread may learn of more names meanwhile.
+        places = [(name, letter) for name in sorted(self._names) for letter in _LETTERS]
+        counts = [count_prefix(keys.queues + name + b"/" + letter.encode() + b"/") for name, letter in places]
         claims, total, *found = self._expiry.read_board(
             [scan_prefix(keys.claims), count_prefix(keys.queues), *counts, *heads]
         )
-        by_place = {place: part.total for place, part in zip(self._places(), found, strict=False)}
+        by_place = {place: part.total for place, part in zip(places, found, strict=False)}
         if sum(by_place.values()) != total.total:
             # There are names that this client does not know yet.
             return self._stats_by_listing(heads)
         return self._stats_of(by_place, claims, found[len(counts) :])
-
-    def _places(self) -> list[tuple[bytes, str]]:
-        return [(name, letter) for name in sorted(self._names) for letter in _LETTERS]
 
     def _stats_by_listing(self, heads: Sequence[Op]) -> BoardStats:
         claims, queues, *found = self._expiry.read_board(

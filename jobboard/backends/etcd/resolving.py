@@ -96,6 +96,14 @@ class Resolver:
         self._keys = connection.keys
         self._reader, self._writer, self._batches, self._worker = reader, writer, batches, worker
 
+    def carry_out(self, changes: Sequence[Change]) -> list[Change]:
+        """Carry changes out, each with what it posts, as far as their jobs are as they were read; return those."""
+        together = [change for change in changes if not change.posts]
+        done = [change for change, is_done in zip(together, self._writer.apply(together), strict=True) if is_done]
+        done += [change for change in changes if change.posts and self._batches.write(change) is True]
+        self.after(done)
+        return done
+
     def after(self, changes: Sequence[Change], graphs: Sequence[str] = ()) -> None:
         """Work off a first part of what these changes, and the ends of graphs, have left to do.
 
@@ -285,7 +293,7 @@ def _standing(task: _Task, found: Sequence[Found]) -> _Standing:
 
 
 def _must_wait(task: _Task, standing: _Standing) -> bool:
-    """Whether a child goes on waiting whatever else its record says: it has not done so for a graph only."""
+    """Whether a child goes on waiting, whatever its record says: its parents are done but for one that is open."""
     return bool(standing.open) and all(
         mark.step.outcome is Outcome.DONE and not is_graph(mark.step.parent) for mark, _ in task.edges
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from jobboard.backends.etcd.keys import Keys, decoded
 from jobboard.backends.etcd.stored import Hint
-from jobboard.backends.etcd.txn import Compare, Found, Op, count_prefix, none_newer, scan_prefix
+from jobboard.backends.etcd.txn import Compare, Found, Op, after, count_prefix, none_newer, scan_prefix
 
 #: Stands for no number: the claims of such a name are counted, since its limit is about to be set.
 _UNTOLD = b"-"
@@ -53,7 +53,8 @@ class Restrictions:
 
     def unchanged(self, keys: Keys) -> Compare:
         """Hold if nothing was paused, and no limit set, since."""
-        return none_newer(keys.paused, keys.paused_names + b"\xff", self.revision)
+        # Behind these stand the names of BLOCKED jobs, which stop no claim.
+        return none_newer(keys.paused, after(keys.paused_names), self.revision)
 
 
 def all_restrictions(keys: Keys) -> Op:
@@ -102,7 +103,7 @@ class Grant:
         compares = [self.restrictions.unchanged(keys)]
         for name in sorted(set(names) & self.counted.keys()):
             prefix = keys.running_of(name)
-            compares.append(none_newer(prefix, prefix + b"\xff", self.counted[name].revision))
+            compares.append(none_newer(prefix, after(prefix), self.counted[name].revision))
         return compares
 
 

@@ -17,7 +17,8 @@ from jobboard.backends.kv.cache import LruCache
 from jobboard.backends.kv.codec import BYTES, NUMBER_OR_NONE, TEXT, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 
 #: The event slot of a step's events; its postings use the first ones.
 _EVENT_SLOT = 99
@@ -163,7 +164,7 @@ class Schedules(ScheduleStore):
         due = self._keys.due
         (found,) = self._read_queue([scan(behind(cursor, due), after(due), size)])
         rows = [self._schedule_of(kv) for kv in found.kvs]
-        return SchedulePage(self._whole(rows), found.kvs[-1].key if found.more else None)
+        return SchedulePage(self._whole(rows), found.cursor)
 
     def _whole(self, rows: Sequence[ScheduleRow]) -> list[ScheduleRow]:
         """Read the large schedules by their ids; leave out those that are gone meanwhile."""

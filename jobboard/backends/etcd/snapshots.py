@@ -15,9 +15,8 @@ class Snapshot:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        sequence = get(connection.keys.sequence)["request_range"]
-        reply = connection.http.call("/kv/range", sequence, changes=False)
-        self.revision = int(reply["header"]["revision"])
+        (found,) = connection.read([get(connection.keys.sequence, keys_only=True)])
+        self.revision = found.revision
 
     def pages(self, prefix: bytes, *, keys_only: bool = False, size: int = _AT_ONCE) -> Iterator[KeyValue]:
         """Iterate over the keys that begin with this, read in pages of this size."""

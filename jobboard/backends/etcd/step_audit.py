@@ -10,7 +10,7 @@ from jobboard.backends.etcd.layout import VersionedJob
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
 from jobboard.backends.etcd.snapshots import Snapshot
 from jobboard.backends.etcd.steps import signal_in, step_in
-from jobboard.backends.etcd.txn import KeyValue, Txn, delete, modified_at
+from jobboard.backends.etcd.txn import KeyValue
 from jobboard.backends.findings import AuditFinding
 from jobboard.backends.kv.step_audit import UNREADABLE_SIGNAL, is_checked, trash, unreadable_step
 
@@ -30,16 +30,13 @@ class StepAudit:
         found = dict[str, str]()
         for uuid, kv in self._values(snapshot, self._keys.steps):
             if uuid in checked and uuid not in found and step_in(kv) is None:
-                found[uuid] = unreadable_step(int(kv.last_part))
+                found[uuid] = unreadable_step(decoded(kv.last_part))
         for uuid, problem in found.items():
             yield AuditFinding(uuid, problem, repair and trash(self._jobs, uuid, problem))
         for uuid, kv in self._values(snapshot, self._keys.signals):
             if uuid in checked and signal_in(kv) is None:
-                yield AuditFinding(uuid, UNREADABLE_SIGNAL, repair and self._drop(kv))
+                yield AuditFinding(uuid, UNREADABLE_SIGNAL, repair and self._connection.delete(kv))
 
     def _values(self, snapshot: Snapshot, prefix: bytes) -> Iterator[tuple[str, KeyValue]]:
         for kv in snapshot.pages(prefix, size=_AT_ONCE):
             yield decoded(kv.key[len(prefix) :].partition(b"/")[0]), kv
-
-    def _drop(self, kv: KeyValue) -> bool:
-        return self._connection.send(Txn([modified_at(kv.key, kv.modified)], [delete(kv.key)])).succeeded

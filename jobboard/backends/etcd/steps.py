@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends import waiting
+from jobboard.backends.claim_answers import done, lost
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
 from jobboard.backends.etcd.changes import change_of
 from jobboard.backends.etcd.connection import Connection
@@ -14,7 +15,7 @@ from jobboard.backends.etcd.stored import readable_claim
 from jobboard.backends.etcd.txn import KeyValue, Op, Txn, absent, after, created_at, get, put, scan, scan_prefix
 from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
-from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.step_store import StepStore
 from jobboard.errors import BoardUnavailable
 
@@ -43,16 +44,13 @@ class Steps(StepStore):
             if result.succeeded:
                 found = next(result.found()).first
                 claim = None if found is None else readable_claim(found.value)
-                return Verdict.CANCEL_ASKED if claim is not None and claim.cancel_asked else Verdict.DONE
+                return done(claim is not None and claim.cancel_asked)
             self._jobs.forget_claim(fence.uuid)
             deadline.check(f"job {fence.uuid} changes all the time")
 
     def _lost(self, fence: Fence) -> ClaimAnswer:
         (job,) = self._expiry.read([fence.uuid])
-        if job is None or job.row.uuid != fence.uuid:
-            return Verdict.LOST
-        row = job.row.seen()
-        return Lost(row.state, row.claimed_by)
+        return lost(None if job is None else job.row.seen(), fence.uuid)
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         keys = self._keys

@@ -51,6 +51,16 @@ class Found(NamedTuple):
     def first(self) -> KeyValue | None:
         return self.kvs[0] if self.kvs else None
 
+    @property
+    def modified(self) -> int:
+        """The revision in which the first key was written; 0: there is none."""
+        return self.kvs[0].modified if self.kvs else 0
+
+    @property
+    def cursor(self) -> bytes | None:
+        """The last key that was read of a page; None: there are no more."""
+        return self.kvs[-1].key if self.more else None
+
 
 @dataclass(slots=True)
 class Txn:

@@ -17,9 +17,9 @@ from jobboard.states import LIVE, JobState
 UNREADABLE_SIGNAL = "a signal that was sent to it can't be read"
 
 
-def unreadable_step(number: int) -> str:
-    """Return what is wrong with a job; messages count steps from 1."""
-    return f"its step {number + 1} can't be read"
+def unreadable_step(place: str) -> str:
+    """Return what is wrong with a job; ``place`` is the step's own part of its key. Messages count steps from 1."""
+    return f"its step {int(place) + 1 if place.isdecimal() else repr(place)} can't be read"
 
 
 def is_checked(row: JobRow) -> bool:

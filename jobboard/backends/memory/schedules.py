@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.memory.jobs import Jobs
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.events import JobEvent
 from jobboard.validation import moment
 

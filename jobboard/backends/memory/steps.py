@@ -7,7 +7,7 @@ from dataclasses import replace
 from jobboard.backends import lifecycle, waiting
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
 from jobboard.backends.memory.client import MemoryClient
-from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.step_store import StepStore
 
 
@@ -21,11 +21,10 @@ class Steps(StepStore):
         with self._lock:
             now = self._begin()
             row = self._store.rows.get(fence.uuid)
-            if row is None or not lifecycle.holds(row, fence):
-                return Verdict.LOST if row is None else Lost(row.state, row.claimed_by)
-            steps = self._store.steps.setdefault(fence.uuid, [])
-            steps[step.number : step.number + 1] = [replace(step, at=now)]
-            return Verdict.CANCEL_ASKED if row.cancel_asked else Verdict.DONE
+            if lifecycle.holds(row, fence):
+                steps = self._store.steps.setdefault(fence.uuid, [])
+                steps[step.number : step.number + 1] = [replace(step, at=now)]
+            return lifecycle.save_step(row, fence)
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         with self._lock:

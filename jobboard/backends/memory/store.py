@@ -22,7 +22,8 @@ from jobboard.backends.memory.lanes import Lanes
 from jobboard.backends.memory.posting import Batch
 from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import PriorityIndex, ScheduleOrder, next_ready
-from jobboard.backends.rows import EntityRow, NewJob, Pause, ScheduleRow, Verdict
+from jobboard.backends.rows import EntityRow, NewJob, Pause, Verdict
+from jobboard.backends.schedule_rows import ScheduleRow
 from jobboard.backends.transition import Answer, Note, Resolve, Transition
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.events import HISTORY_LENGTH, JobEvent

@@ -10,7 +10,8 @@ from jobboard.backends.redis.codec import is_text, pack, posting_parts
 from jobboard.backends.redis.ends import VERDICTS
 from jobboard.backends.redis.moments import micros
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 
 #: Where a page ended: the last schedule's moment as the sorted set has it, and its id.
 Cursor = tuple[bytes, bytes]

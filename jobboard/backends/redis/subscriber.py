@@ -66,7 +66,7 @@ class Subscriber:
             self._fault = None
             if is_running:
                 self._send("SSUBSCRIBE", [channel for channel in channels if channel not in self._subscribed])
-            self._changed.wait_for(lambda: self._is_settled(channels), seconds_left(self._timeout))
+            self._changed.wait_for(lambda: self._is_answered(channels), seconds_left(self._timeout))
             if not self._subscribed.issuperset(channels):
                 self._unsubscribe(channels, handle)
                 self._check_open()
@@ -89,7 +89,7 @@ class Subscriber:
             connection.disconnect()
         wait_for_thread(thread, seconds_left(self._timeout))
 
-    def _is_settled(self, channels: Collection[bytes]) -> bool:
+    def _is_answered(self, channels: Collection[bytes]) -> bool:
         return self._closed or self._fault is not None or self._subscribed.issuperset(channels)
 
     def _check_open(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from jobboard.backends.base import Backend
+from jobboard.backends.base import NO_UUID, Backend
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.partial import PartialReads, partial_reads
 from jobboard.backends.rows import CancelOutcome, JobRow, TrashOutcome, Verdict
@@ -21,7 +20,7 @@ from jobboard.backends.shards.missing import missing
 from jobboard.backends.shards.roster import Roster
 from jobboard.backends.shards.shard_map import Placement, ShardMap, ShardState
 from jobboard.backends.timelimit import time_limit
-from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone
+from jobboard.errors import BoardUnavailable, ReplyLost, RequestRefused, TransactionUndone, restated
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -31,9 +30,6 @@ _MAX_MISPLACED = 10_000
 
 #: For how many seconds a shard is waited for that did not answer the last time.
 DOUBTFUL_TIMEOUT = 2.0
-
-#: No job has it; somebody asks whether the store answers.
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 #: What a shard raises that answers.
 _ANSWERS = (RequestRefused, TransactionUndone)
@@ -54,7 +50,7 @@ class Fleet:
         self, board: str, shards: Sequence[Backend], join: Callable[[int], None], is_fixed: bool = True
     ) -> None:
         self._board = board
-        self.choose = random.Random()
+        self.random = random.Random()
         self.health = Health()
         self.absence = Absence(join)
         self._misplaced: dict[str, int] = {}
@@ -255,8 +251,7 @@ class Fleet:
 
     def read(self, uuids: Sequence[str]) -> list[JobRow | None]:
         """Return jobs; what is not at home is looked for on all other shards, in one request to each."""
-        if list(uuids) == [_NO_UUID]:
-            # Whoever asks this wants to know whether anybody answers.
+        if list(uuids) == [NO_UUID]:
             return next(self.ask_able(self.health.able(), lambda shard: shard.jobs.read(uuids)))[1]
         numbers = [self.home(uuid) for uuid in uuids]
         rows = self.split(numbers, uuids, lambda shard, some: shard.jobs.read(some))
@@ -313,16 +308,12 @@ class Fleet:
 def named(failures: Mapping[int, BoardUnavailable]) -> BoardUnavailable:
     """Return the first of these failures, which says of which shards there are any."""
     first = next(iter(failures.values()))
-    own = copy.copy(first)
-    own.args = (f"shard{'s' if len(failures) > 1 else ''} {', '.join(map(str, failures))}: {first}",)
-    return own
+    return restated(first, f"shard{'s' if len(failures) > 1 else ''} {', '.join(map(str, failures))}: {first}")
 
 
 def _needed(failure: BoardUnavailable) -> BoardUnavailable:
     """Return the failure of a read that no other shard can answer, which says what to do."""
-    own = copy.copy(failure)
-    own.args = (f"{failure}; no other shard can answer this, see: jobboard shards",)
-    return own
+    return restated(failure, f"{failure}; no other shard can answer this, see: jobboard shards")
 
 
 def _send_some(send: Callable[[Backend, list[Item]], Sequence[T]], items: list[Item], shard: Backend) -> Sequence[T]:

@@ -40,9 +40,9 @@ class Homes:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._of: dict[str, _Share] = {}
-        self._turn = itertools.count(fleet.choose.randrange(_ROUND * len(fleet.served)))
+        self._turn = itertools.count(fleet.random.randrange(_ROUND * len(fleet.served)))
         #: What waiters go by as long as nothing is known.
-        self._any = _Share(fleet.choose.sample(fleet.served, min(MAX_HOMES, len(fleet.served))), 1)
+        self._any = _Share(fleet.random.sample(fleet.served, min(MAX_HOMES, len(fleet.served))), 1)
 
     def are_known_to(self, who: str) -> bool:
         """Whether an owner knows its homes."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import JobRow, ScheduleRow
+from jobboard.backends.rows import JobRow
+from jobboard.backends.schedule_rows import ScheduleRow
 from jobboard.backends.shards import placement
 from jobboard.backends.shards.ledger import read_from
 from jobboard.backends.shards.pages import pages_of

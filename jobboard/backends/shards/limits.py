@@ -24,7 +24,7 @@ class Limits(LimitStore):
     """The first shard decides which change of a limit is the present one; the others get copies of it.
 
     A copy that a killed client has not made is made by :meth:`finish` if the limit is of a lane, and by
-    :meth:`.NameLimits.settle` if it is of a name.
+    :meth:`.NameLimits.tell` if it is of a name.
     """
 
     def __init__(self, fleet: Fleet, names: NameLimits) -> None:
@@ -78,9 +78,9 @@ class Limits(LimitStore):
         for number in (*self._others, self._first):
             self._fleet.ask(number, lambda shard: shard.limits.finish(row))
 
-    def settle(self) -> None:
+    def tell_names(self) -> None:
         """Go on with what killed clients have begun of limits of names."""
-        self._names.settle_all()
+        self._names.tell_all()
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Find limits that a shard does not have as the first one does; they are copied if told to."""

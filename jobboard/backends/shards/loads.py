@@ -33,7 +33,7 @@ class Loads:
 
     def choose(self) -> int:
         """Return where a posting goes that can go anywhere; no request. What did not answer the last time gets none."""
-        return less_loaded(self._loads, self._fleet.health.sound(self._fleet.taking), self._fleet.choose)
+        return less_loaded(self._loads, self._fleet.health.sound(self._fleet.taking), self._fleet.random)
 
     def posted(self, jobs: dict[int, int]) -> None:
         """Learn how many jobs shards got; now and then one is asked how many it has, or whether it answers again."""

@@ -34,7 +34,7 @@ class Maintenance(roles.Maintenance):
 
     def tidy(self, limit: int) -> int:
         tidy_limits(self._limits, self._limits.all(), self._fleet.now())
-        self._limits.settle()
+        self._limits.tell_names()
         most = max(1, limit // len(self._fleet.present))
         counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True).values()
         # There is more to tidy if one shard has more, whatever the others had.

@@ -60,33 +60,33 @@ class NameLimits:
             self._ledger.change(name, change)
         if verdict is not Verdict.LOST:
             try:
-                self.settle(name)
+                self.tell(name)
             except BoardUnavailable as error:
                 if isinstance(error, ReplyLost):
                     raise
                 raise ReplyLost(f"whether all shards know the limit of {name!r} is unknown: {error}") from error
         return verdict
 
-    def settle_all(self) -> None:
+    def tell_all(self) -> None:
         """Go on where clients were killed."""
         for name, entry in self._ledger.read().items():
-            if not entry.is_settled:
-                self.settle(name)
+            if not entry.is_told:
+                self.tell(name)
 
-    def settle(self, name: str) -> None:
+    def tell(self, name: str) -> None:
         """Tell all shards of a limit, unless they know; idempotent.
 
         :raises BoardUnavailable: one can't be told.
         """
         entry = self._ledger.get(name)
-        if entry is None or entry.is_settled:
+        if entry is None or entry.is_told:
             return
         for number in self._fleet.present:
             if entry.slots is None or number == self._fleet.present[0]:
                 self._tell(number, entry)
         if entry.slots is not None:
             self._turns.take(name)
-        self._ledger.change(name, lambda now: _settled(entry, now))
+        self._ledger.change(name, lambda now: _told(entry, now))
 
     def _tell(self, number: int, wanted: NameLimit) -> None:
         """Tell a shard of its share; where shards take turns, the first one tells who listens to the board, too."""
@@ -146,17 +146,17 @@ class NameLimits:
 
         def doubt(entry: NameLimit | None) -> NameLimit | None:
             if entry is None or entry.slots is None:
-                return entry and replace(entry, is_settled=False, step=entry.step + 1)
+                return entry and replace(entry, is_told=False, step=entry.step + 1)
             slots = entry.slots.get(number)
             most = entry.running + 1 if slots is None else slots.count
             doubtful = Slots(entry.step, 0.0, Stage.LEAVING, most, 0)
-            return replace(with_slots(entry, number, doubtful), is_settled=False)
+            return replace(with_slots(entry, number, doubtful), is_told=False)
 
         self._ledger.change(name, doubt)
-        self.settle(name)
+        self.tell(name)
 
 
-def _settled(before: NameLimit, entry: NameLimit | None) -> NameLimit | None:
+def _told(before: NameLimit, entry: NameLimit | None) -> NameLimit | None:
     """Return a limit that all shards know; None for one that is removed.
 
     :raises BoardUnavailable: some could not be told that slots leave them.
@@ -167,7 +167,7 @@ def _settled(before: NameLimit, entry: NameLimit | None) -> NameLimit | None:
     untold = [number for number, each in (before.slots or {}).items() if each.is_untold and now.get(number) == each]
     if untold:
         raise BoardUnavailable(f"shards {untold} do not know it yet")
-    return None if entry.row.limit.is_empty else replace(entry, is_settled=True, step=entry.step + 1)
+    return None if entry.row.limit.is_empty else replace(entry, is_told=True, step=entry.step + 1)
 
 
 def _version_of(entry: NameLimit) -> str | None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.backends.shards import roster, table
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.ledger import read_from

@@ -55,7 +55,7 @@ class Roster:
         """
         began, fleet = time.monotonic(), self._fleet
         numbers = fleet.health.able()
-        fleet.choose.shuffle(numbers)
+        fleet.random.shuffle(numbers)
         known = fleet.map
         read = partial(table.read, self._board, known=known)
         for _, entry in fleet.ask_able(numbers, read):

@@ -10,7 +10,8 @@ from typing import Any
 
 from jobboard.backends.base import PAUSE_ID, Backend
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.health import MAX_PAUSE
 from jobboard.backends.shards.merging import merged_page

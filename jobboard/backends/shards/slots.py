@@ -93,7 +93,7 @@ class NameLimit:
     :ivar row: the whole limit; one that limits nothing is removed, and forgotten once all shards know it.
     :ivar step: grows with each change.
     :ivar slots: those of shards, if there are fewer than shards; None: the limit is divided, 0, or removed.
-    :ivar is_settled: whether all shards have been told.
+    :ivar is_told: whether all shards have been told.
     :ivar turned_at: when it was looked last whose jobs wait.
     :ivar ask_next: the shard where the next look begins.
     """
@@ -101,7 +101,7 @@ class NameLimit:
     row: LimitRow
     step: int = 1
     slots: Mapping[int, Slots] | None = None
-    is_settled: bool = False
+    is_told: bool = False
     turned_at: float = 0.0
     ask_next: int = 0
 
@@ -127,7 +127,7 @@ def begin(old: NameLimit | None, row: LimitRow, present: Sequence[int]) -> NameL
     if old is None or old.slots is None:
         # Nobody knows how many run there; more than may run is as many as any number.
         return NameLimit(row, step, {number: Slots(step, 0.0, Stage.LEAVING, running + 1, 0) for number in present})
-    new = replace(old, row=row, step=step, is_settled=False)
+    new = replace(old, row=row, step=step, is_told=False)
     if new.free < 0:
         new = replace(new, slots={number: slots.leave(0) for number, slots in old.slots.items()})
     return new
@@ -214,7 +214,7 @@ def pack(entry: NameLimit) -> bytes:
             number: [each.serial, each.since, _CODES[each.stage], each.count, each.left]
             for number, each in entry.slots.items()
         }
-    plain = [pack_limit(entry.row), entry.step, slots, entry.is_settled, entry.turned_at, entry.ask_next]
+    plain = [pack_limit(entry.row), entry.step, slots, entry.is_told, entry.turned_at, entry.ask_next]
     data: bytes = msgpack.packb(plain)
     return data
 
@@ -222,10 +222,10 @@ def pack(entry: NameLimit) -> bytes:
 def unpack(name: str, data: bytes) -> NameLimit:
     """Read a limit that :func:`pack` has made; raises ``ValueError`` if it is none."""
     try:
-        packed, step, plain, is_settled, turned_at, ask_next = msgpack.unpackb(data, strict_map_key=False)
+        packed, step, plain, is_told, turned_at, ask_next = msgpack.unpackb(data, strict_map_key=False)
         slots = None if plain is None else {int(number): _slots_of(*parts) for number, parts in plain.items()}
         row = unpack_limit("name", name, packed)
-        return NameLimit(row, int(step), slots, bool(is_settled), float(turned_at), int(ask_next))
+        return NameLimit(row, int(step), slots, bool(is_told), float(turned_at), int(ask_next))
     except (KeyError, TypeError, ValueError, msgpack.UnpackException) as error:
         raise ValueError(f"the limit of the name {name!r} can't be decoded: {error}") from error
 

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import delete, func, insert, literal_column, select, update
 
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, IfExists, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import IfExists, Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.backends.sql.batch import BatchRefused, post_all
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.expiry import expire_and_promote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobboard.backends import lifecycle, waiting
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
-from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.rows import MAX_INTEGER
@@ -25,10 +25,9 @@ class Steps(StepStore):
         with self._transactions.write() as transaction:
             expire_and_promote(transaction)
             job = LockedJobs.lock(transaction, [fence.uuid]).under(fence)
-            if job is None or not lifecycle.holds(job, fence):
-                return Verdict.LOST if job is None else Lost(job.state, job.claimed_by)
-            transaction.do(PUT_STEP, uuid=job.uuid, number=step.number, name=step.name, result=step.result)
-            return Verdict.CANCEL_ASKED if job.cancel_asked else Verdict.DONE
+            if lifecycle.holds(job, fence):
+                transaction.do(PUT_STEP, uuid=fence.uuid, number=step.number, name=step.name, result=step.result)
+            return lifecycle.save_step(job, fence)
 
     def load(self, uuid: str, first: int, size: int) -> list[StepRow]:
         with self._transactions.read() as transaction:

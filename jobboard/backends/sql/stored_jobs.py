@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobboard.backends import lifecycle
-from jobboard.backends.rows import Consumption, Fence, JobRow, Trashing
+from jobboard.backends.rows import Consumption, Fence, JobRow, Trashing, is_by
 from jobboard.backends.sql import job_statements, journal_statements
 from jobboard.backends.sql.kept_time import prolong
 from jobboard.backends.sql.lane_limits import LimitsOfJobs
@@ -26,7 +26,7 @@ class StoredJob(JobRow):
         names = self.transaction.list_of(kind.value for kind in kinds)
         written = self.transaction.rows(journal_statements.NOTES, id=self.sequence, kinds=names)
         notes = [*written, *((note.token, note.who) for note in self.told if note.kind in kinds)]
-        return any(token in (None, its_token) and who in (None, its_who) for its_token, its_who in notes)
+        return any(is_by(token, who, *note) for note in notes)
 
 
 class LockedJobs:

@@ -13,6 +13,7 @@ from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import uuid_in
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_audit import EdgeAuditor, SuspectEdges
+from jobboard.backends.zookeeper.errors import missing
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.job_record import Newer
 from jobboard.backends.zookeeper.lane_audit import LaneAuditor, SuspectLane
@@ -24,7 +25,6 @@ from jobboard.backends.zookeeper.step_audit import StepAuditor, SuspectStep
 from jobboard.backends.zookeeper.stored_job import NO_VALUE, StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import Write
-from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
 #: A blob that is younger, in seconds, may belong to a post or an end that is under way.
@@ -123,7 +123,7 @@ class Auditor:
                 yield f"it is {job.state}, but not listed as such"
 
     def _of_keys(self, jobs: dict[str, StoredJob], newer: set[str]) -> Iterator[_Suspect]:
-        read = self._data(self._children(self._children([self._layout.keys])))
+        read = self._data(self._connection.in_buckets(self._layout.keys, is_fresh=False))
         held = {path: (uuid_in(holder), holder.stat.mzxid) for path, holder in read.items()}
         known = set()
         for job in jobs.values():
@@ -139,7 +139,7 @@ class Auditor:
                 yield _Suspect(None, problem, (zxid,), path)
 
     def _of_blobs(self, jobs: dict[str, StoredJob]) -> Iterator[_Suspect]:
-        there = set(self._children(self._children([self._layout.blobs])))
+        there = set(self._connection.in_buckets(self._layout.blobs, is_fresh=False))
         for job in jobs.values():
             for field, blob in job.blobs.items():
                 path = self._layout.blob(blob)
@@ -186,7 +186,7 @@ class Auditor:
         """Return the version that counts the jobs that were written after their blobs."""
         found = self._data([self._layout.blobs]).get(self._layout.blobs)
         if found is None:
-            raise BoardUnavailable(f"{self._layout.blobs} is missing; was the board deleted?")
+            raise missing(self._layout.blobs)
         return found.stat.version
 
     def _rewrite(self, suspect: _Suspect) -> bool:

@@ -76,12 +76,12 @@ class ZooKeeperBackend(Backend):
     """
 
     scheme = "zookeeper"
-    #: More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
     capabilities = Capabilities(
         processes=True,
         durable=True,
         expiry="time",
         clock="store",
+        # More would not fit the 1 MB that a transaction can have, if all names and keys are as long as may be.
         largest_batch=200,
         ties=True,
         edges=True,

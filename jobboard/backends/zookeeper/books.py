@@ -144,16 +144,16 @@ class Books(BookStore):
 
     def page(self, cursor: object | None, size: int) -> BookPage:
         """Return the books of as many buckets as fill the page; those of earlier versions come first."""
-        layout, bucket = self._layout, int(str(cursor or 0))
-        old = [] if bucket else self._connection.children([layout.books])
-        paths = [path for path in old if path not in layout.book_buckets]
-        while bucket < len(layout.book_buckets):
-            paths += self._connection.children(layout.book_buckets[bucket : bucket + _BUCKETS_AT_ONCE])
+        buckets, bucket = self._layout.book_buckets, int(str(cursor or 0))
+        old = [] if bucket else self._connection.children([self._layout.books])
+        paths = [path for path in old if path not in buckets]
+        while bucket < len(buckets):
+            paths += self._connection.children(buckets[bucket : bucket + _BUCKETS_AT_ONCE])
             bucket += _BUCKETS_AT_ONCE
             if len(paths) >= size:
                 break
         rows = [_shown(path, data) for path, data in self._connection.existing(paths)]
-        return BookPage(rows, bucket if bucket < len(layout.book_buckets) else None)
+        return BookPage(rows, bucket if bucket < len(buckets) else None)
 
     # -- destroy ---------------------------------------------------------------------------------------------------
 

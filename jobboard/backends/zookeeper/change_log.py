@@ -18,10 +18,10 @@ from jobboard.backends.zookeeper.job_record import decode
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.layout import Layout, change_name, last_part
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import Data, MultiRead, Stat
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
+from jobboard.backends.zookeeper.timers import ListedMark
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.zookeeper")
@@ -54,8 +54,7 @@ class _Question(NamedTuple):
     """What a look asks, with the numbers of the changes that are read by guess.
 
     ``before`` is how many znodes are read ahead of the log. ``deletions`` is how many times jobs had been deleted, at
-    least. ``pending`` is what the answer will be in if it was
-    asked ahead, when ``looks`` looks had been taken.
+    least. ``pending`` is what the answer will be in if it was asked ahead, when ``looks`` looks had been taken.
     """
 
     first: int

@@ -22,9 +22,8 @@ from jobboard.backends.kv.codec import (
 )
 from jobboard.backends.lifecycle import due_at
 from jobboard.backends.zookeeper.codec import check_moments
-from jobboard.backends.zookeeper.lane_index import ListedGuard
-from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.stored_job import PLACE_BITS, THIS, StoredJob, sequence_of
+from jobboard.backends.zookeeper.timers import ListedGuard, ListedMark
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
 from jobboard.validation import moment

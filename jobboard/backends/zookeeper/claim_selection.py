@@ -139,7 +139,7 @@ class ClaimSelection:
                 and self._width == 1
                 and time.monotonic() - self._contended_at > CONTENTION_SECONDS
                 and not self._listing.due(now, 1)
-                and not self._listing.lanes.due(now, 1)
+                and not self._listing.guards.due(now, 1)
             )
 
     def _catch_up(self, names: frozenset[str] | None, wanted: int) -> dict[str, _Known]:

@@ -22,8 +22,9 @@ from jobboard.backends.kv.codec import (
 )
 from jobboard.backends.lane_rows import LimitRow
 from jobboard.backends.limits import pack_limit, unpack_limit
-from jobboard.backends.zookeeper.lane_index import ListedGuard
+from jobboard.backends.zookeeper.errors import missing
 from jobboard.backends.zookeeper.requests import Data, Stat
+from jobboard.backends.zookeeper.timers import ListedGuard
 from jobboard.errors import BoardUnavailable
 
 #: No moment is further from 0, in seconds; this excludes NaN too, which can't be sorted.
@@ -149,8 +150,10 @@ class NameRules(NamedTuple):
         return pack({"paused": paused, "running": dict(self.running), "has_lanes": self.has_lanes})
 
 
-def name_rules(found: Data, path: str) -> NameRules:
+def name_rules(found: Data | None, path: str) -> NameRules:
     """Return what claims ask for; raises :class:`BoardUnavailable` if it is unknown what may be claimed."""
+    if found is None:
+        raise missing(path)
     try:
         stored: Any = unpack(found.data) if found.data else []
         if type(stored) is list:

@@ -333,6 +333,10 @@ class Connection:
         found = zip(paths, self.read(request, is_fresh=is_fresh), strict=True)
         return [f"{path}/{name}" for path, names in found for name in names or ()]
 
+    def in_buckets(self, kind: str, *, is_fresh: bool = True) -> list[str]:
+        """Return the paths of all znodes of a kind, which stand in buckets."""
+        return self.children(self.children([kind], is_fresh=is_fresh), is_fresh=False)
+
     def catch_up(self) -> Pending | None:
         """Ask the server to know all that any client has done by now, before the next request; None if it need not."""
         if not self._may_be_behind():

@@ -14,8 +14,7 @@ from jobboard.backends.transition import Resolve
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import NO_MARK, Mark, Tally, decode_mark, read_edge, read_tally, tally_of
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
-from jobboard.backends.zookeeper.layout import Layout, last_part
-from jobboard.backends.zookeeper.layout import parent as parent_of
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.remains import Remains
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
@@ -86,12 +85,10 @@ class EdgeAuditor:
                 yield from self._of_child(job, tallies.get(uuid), edges[uuid], folders, jobs, newer)
 
     def _names(self, kind: str) -> list[str]:
-        buckets = self._connection.children([kind], is_fresh=False)
-        return list(map(last_part, self._connection.children(buckets, is_fresh=False)))
+        return list(map(last_part, self._connection.in_buckets(kind, is_fresh=False)))
 
     def _folders(self, kind: str) -> dict[str, Data]:
-        buckets = self._connection.children([kind], is_fresh=False)
-        paths = self._connection.children(buckets, is_fresh=False)
+        paths = self._connection.in_buckets(kind, is_fresh=False)
         return {last_part(path): data for path, data in self._connection.existing(paths, is_fresh=False)}
 
     def _pairs(self, paths: Sequence[str]) -> defaultdict[str, list[str]]:
@@ -99,7 +96,8 @@ class EdgeAuditor:
         found = defaultdict[str, list[str]](list)
         for start in range(0, len(paths), _MAX_LISTED):
             for path in self._connection.children(paths[start : start + _MAX_LISTED], is_fresh=False):
-                found[last_part(parent_of(path))].append(last_part(path))
+                folder, name = last_two(path)
+                found[folder].append(name)
         return found
 
     def _of_child(
@@ -196,7 +194,8 @@ class EdgeAuditor:
         transaction = self._transactions.begin()
         step = _step_of(parent, job, _mark_in(data))
         self._transactions.write_mark(transaction, Mark(step, self._clock.now()))
-        self._transactions.commit(transaction)
+        if not self._transactions.is_committed(transaction):
+            return False
         self._resolver.work_off([parent])
         return True
 

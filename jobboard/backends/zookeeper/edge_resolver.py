@@ -25,15 +25,13 @@ from jobboard.backends.zookeeper.edge_codec import (
     read_tally,
     tally_of,
 )
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lanes import Lanes
-from jobboard.backends.zookeeper.layout import Layout, last_part
-from jobboard.backends.zookeeper.layout import parent as parent_of
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import RESOLVE_TIMEOUT, Transaction, Transactions
-from jobboard.backends.zookeeper.units import Decided, Unit, UnitWriter, Write
+from jobboard.backends.zookeeper.units import UnitWriter
 from jobboard.errors import BoardUnavailable
 
 #: How many parts one after the other a client works off for what it has changed, and for what is due.
@@ -141,7 +139,8 @@ class EdgeResolver:
         unlisted = {parent: data.stat.pzxid for parent, data in parents if parent not in names}
         found = {parent: list[str]() for parent in unlisted}
         for path in self._connection.children([self._layout.children_of(parent) for parent in unlisted]):
-            found[last_part(parent_of(path))].append(last_part(path))
+            parent, child = last_two(path)
+            found[parent].append(child)
         for parent, its in found.items():
             names[parent] = sorted(its)
             self._listed.put(parent, (unlisted[parent], names[parent]))
@@ -164,15 +163,8 @@ class EdgeResolver:
         tallies = dict(zip(children, found[: len(children)], strict=True))
         edges = zip(pairs, found[len(children) :], strict=True)
         told = self._told(dict(zip(children, jobs, strict=True)), tallies, edges)
-        changed = [(Decided(job.uuid, None, job, Write.UPDATE, True), job) for job in told.jobs]
-        try:
-            unit: Unit[None] = self._writer.unit(changed, known)
-        except Conflict as conflict:
-            self._lanes.note_conflict(conflict)
-            return None
-        unit.also = partial(self._write, parts=parts, told=told, due=due)
-        ended = unit.parents(self._clock.now())
-        return ended if self._writer.carry_out_alone(unit) else None
+        also = partial(self._write, parts=parts, told=told, due=due)
+        return self._writer.write_together(told.jobs, known, also=also)
 
     def _told(
         self,
@@ -241,18 +233,10 @@ class EdgeResolver:
         examples = {edge.outcome: edge.parent for edge in edges}
         now = self._clock.now()
         job.apply(partial(_settled, job, self._ended(child, counted, examples), now), now)
-        changed = [(Decided(job.uuid, None, job, Write.UPDATE, True), job)]
         told = _Told([], {child: (counted, tally.stat.version)}, [job])
-        try:
-            unit: Unit[None] = self._writer.unit(changed, known)
-        except Conflict as conflict:
-            self._lanes.note_conflict(conflict)
-            return False
-        unit.also = partial(self._write, parts=[], told=told, due=0.0)
-        ended = unit.parents(self._clock.now())
-        is_done = self._writer.carry_out_alone(unit)
-        self.work_off_own(ended)
-        return is_done
+        ended = self._writer.write_together([job], known, also=partial(self._write, parts=[], told=told, due=0.0))
+        self.work_off_own(ended or ())
+        return ended is not None
 
     def _write(self, transaction: Transaction, parts: Sequence[_Part], told: _Told, due: float) -> None:
         layout = self._layout

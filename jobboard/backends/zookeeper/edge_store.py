@@ -21,15 +21,14 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_edge
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.lanes import Lanes
-from jobboard.backends.zookeeper.layout import Layout, last_part
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.new_edges import NewEdges
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
-from jobboard.backends.zookeeper.units import Decided, UnitWriter, Write
+from jobboard.backends.zookeeper.units import UnitWriter
 from jobboard.errors import BoardUnavailable
 from jobboard.states import JobState
 
@@ -94,17 +93,10 @@ class EdgeStore(edge_store.EdgeStore):
         """Write new edges with their child; False if another client was faster."""
         known = self._lanes.limit([job])
         edges.connect(job, parents, None, self._clock.now())
-        decided = Decided(job.uuid, None, job, Write.UPDATE, True)
-        try:
-            unit = self._writer.unit([(decided, job)], known, edges)
-        except Conflict as conflict:
-            self._lanes.note_conflict(conflict)
-            return False
-        ended = unit.parents(self._clock.now())
-        is_done = self._writer.carry_out_alone(unit)
-        if is_done and ended:
+        ended = self._writer.write_together([job], known, edges)
+        if ended:
             self._resolver.work_off_own(ended)
-        return is_done
+        return ended is not None
 
     def seal(self, graph: str) -> Verdict:
         return self._change_graph(graph, lambda edges, now: edges.seal(graph, now))
@@ -129,11 +121,7 @@ class EdgeStore(edge_store.EdgeStore):
     def _is_written(self, edges: NewEdges) -> bool:
         transaction = self._transactions.begin()
         edges.write(transaction, self._transactions)
-        try:
-            self._transactions.commit(transaction)
-        except Conflict:
-            return False
-        return True
+        return self._transactions.is_committed(transaction)
 
     def resolve(self, parents: Sequence[str]) -> list[str]:
         return self._resolver.resolve(parents)
@@ -163,9 +151,9 @@ class EdgeStore(edge_store.EdgeStore):
         """Return the jobs that are named in the folder of each of these, in order."""
         names: dict[str, list[str]] = {uuid: [] for uuid in uuids}
         for path in self._connection.children(list(map(folder_of, names))):
-            folder, _, name = path.rpartition("/")
+            uuid, name = last_two(path)
             if not is_graph(name):
-                names[last_part(folder)].append(name)
+                names[uuid].append(name)
         return {uuid: sorted(its) for uuid, its in names.items()}
 
     def _first_pages(
@@ -211,7 +199,6 @@ class EdgeStore(edge_store.EdgeStore):
 
     def graphs(self, children: Sequence[str]) -> list[str | None]:
         names = self._connection.children(list(map(self._layout.edges_of, children)))
-        pairs = [(last_part(path.rpartition("/")[0]), last_part(path)) for path in names]
-        edges = self._edges([(child, name) for child, name in pairs if is_graph(name)])
+        edges = self._edges([(child, name) for child, name in map(last_two, names) if is_graph(name)])
         open_ones = {edge.child: graph_of_parent(edge.parent) for edge in edges if edge.outcome is Outcome.OPEN}
         return [open_ones.get(child) for child in children]

@@ -15,11 +15,10 @@ from jobboard.backends.roles import EntityStore
 from jobboard.backends.rows import EntityRow
 from jobboard.backends.zookeeper.codec import check_moments
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import from_kazoo
+from jobboard.backends.zookeeper.errors import from_kazoo, missing
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.sessions import Sessions
-from jobboard.errors import BoardUnavailable
 
 
 class Entities(EntityStore):
@@ -61,7 +60,7 @@ class Entities(EntityStore):
         folders = [self._layout.sessions, self._layout.entities]
         sessions, folder, *found = self._connection.read_many([*folders, *paths], is_fresh=False)
         if sessions is None or folder is None:
-            raise BoardUnavailable(f"{self._layout.entities} is missing; was the board deleted?")
+            raise missing(self._layout.entities)
         if not self._sessions.are_known_at(sessions.stat):
             self._sessions.refresh()
         now = self._clock.now()

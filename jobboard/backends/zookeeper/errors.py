@@ -38,6 +38,11 @@ def refused(where: str, code: int) -> BoardUnavailable:
     return BoardUnavailable(f"ZooKeeper at {where} refuses: {_HINTS.get(code, 'error')} ({code})")
 
 
+def missing(path: str) -> BoardUnavailable:
+    """Return the error for a board that lacks a znode which every board has."""
+    return BoardUnavailable(f"{path} is missing; was the board deleted?")
+
+
 #: After these it is unknown whether the request was carried out.
 _UNKNOWN_OUTCOMES = (
     exceptions.ConnectionLoss,

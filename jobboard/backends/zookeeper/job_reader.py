@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobboard.backends.zookeeper.connection import MAX_READS, Connection
+from jobboard.backends.zookeeper.errors import missing
 from jobboard.backends.zookeeper.job_record import Newer, decode_read
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.sessions import Sessions
 from jobboard.backends.zookeeper.stored_job import StoredJob
-from jobboard.errors import BoardUnavailable
 
 MAX_BLOB_READS = 16
 
@@ -30,32 +30,32 @@ class JobReader:
             part = uuids[start : start + MAX_READS]
             paths = [self._layout.sessions, self._layout.deleted, *map(self._layout.job, part)]
             sessions, deleted, *data = self._connection.read_many(paths, is_fresh=is_fresh)
-            if sessions is None or deleted is None:
-                raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
-            if not self._sessions.are_known_at(sessions.stat):
-                self._sessions.refresh()
-            self.deletions = version = deleted.stat.version
-            found += [decode_read(uuid, one, version) for uuid, one in zip(part, data, strict=True)]
+            found += self._decoded(part, sessions, deleted, data)
         return found
+
+    def _decoded(
+        self, uuids: Sequence[str], sessions: Data | None, deleted: Data | None, data: Sequence[Data | None]
+    ) -> list[StoredJob | Newer | str | None]:
+        """Return what was read under these uuids; learn which clients there are, and how many jobs were deleted."""
+        if sessions is None or deleted is None:
+            raise missing(self._layout.sessions)
+        if not self._sessions.are_known_at(sessions.stat):
+            self._sessions.refresh()
+        self.deletions = version = deleted.stat.version
+        return [decode_read(uuid, one, version) for uuid, one in zip(uuids, data, strict=True)]
 
     def read_jobs_and(
         self, uuids: Sequence[str], paths: Sequence[str]
     ) -> tuple[list[StoredJob | None], list[Data | None]]:
         """Return jobs, and what is under these paths at the same moment, by one request."""
         fixed = [self._layout.sessions, self._layout.deleted]
-        found = self._connection.read_many([*fixed, *map(self._layout.job, uuids), *paths])
-        sessions, deleted, data = found[0], found[1], found[2 : 2 + len(uuids)]
-        if sessions is None or deleted is None:
-            raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
-        if not self._sessions.are_known_at(sessions.stat):
-            self._sessions.refresh()
-        self.deletions = version = deleted.stat.version
-        jobs = (decode_read(uuid, one, version) for uuid, one in zip(uuids, data, strict=True))
-        return [job if isinstance(job, StoredJob) else None for job in jobs], found[2 + len(uuids) :]
+        sessions, deleted, *found = self._connection.read_many([*fixed, *map(self._layout.job, uuids), *paths])
+        jobs = self._decoded(uuids, sessions, deleted, found[: len(uuids)])
+        return _readable(jobs), found[len(uuids) :]
 
     def read_jobs(self, uuids: Sequence[str]) -> list[StoredJob | None]:
         """Return the jobs of these uuids; None where there is none, or none that this client reads."""
-        return [job if isinstance(job, StoredJob) else None for job in self.read(uuids)]
+        return _readable(self.read(uuids))
 
     def decoded(self, uuids: Sequence[str], deleted: Data | None, data: Sequence[Data | None]) -> list[StoredJob]:
         """Return the jobs in what was read under these uuids together with, and after, what counts deletions."""
@@ -84,3 +84,7 @@ class JobReader:
                 else:
                     setattr(job, field, data.data.decode() if field == "last_error" else data.data)
         return list(torn.values())
+
+
+def _readable(found: Sequence[StoredJob | Newer | str | None]) -> list[StoredJob | None]:
+    return [one if isinstance(one, StoredJob) else None for one in found]

@@ -11,13 +11,11 @@ from jobboard.backends.lanes import count_problems, lanes_of
 from jobboard.backends.limits import Rules
 from jobboard.backends.zookeeper.codec import Guard, decode_guard
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.job_reader import JobReader
 from jobboard.backends.zookeeper.lane_limits import LaneLimits
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
-from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import MAX_JOBS, Transactions
 
@@ -56,7 +54,8 @@ class LaneAuditor:
 
     def suspects(self, jobs: Mapping[str, StoredJob]) -> Iterator[SuspectLane]:
         """Say which lanes seem wrong."""
-        guards = self._guards()
+        paths = self._connection.in_buckets(self._layout.lanes, is_fresh=False)
+        guards = dict(self._connection.existing(paths, is_fresh=False))
         tied = [(job.joined_lane, job) for job in jobs.values() if job.joined_lane is not None and job.is_live]
         written = defaultdict[str, list[int]](list)
         for lane, job in tied:
@@ -76,11 +75,6 @@ class LaneAuditor:
         for path, data in guards.items():
             if decode_guard(data.data) is None:
                 yield SuspectLane(None, path, f"the guard {path} is damaged, and of no job's lane", (data.stat.mzxid,))
-
-    def _guards(self) -> dict[str, Data]:
-        buckets = self._connection.children([self._layout.lanes], is_fresh=False)
-        paths = self._connection.children(buckets, is_fresh=False)
-        return dict(self._connection.existing(paths, is_fresh=False))
 
     def repair(self, suspect: SuspectLane) -> bool:
         """Let every client forget the jobs of a lane that are gone, and look at the lane until all is well."""
@@ -120,7 +114,5 @@ class LaneAuditor:
             transaction = self._transactions.begin()
             transaction.set(self._layout.deleted, b"")
             transaction.change.deleted += missing[start : start + MAX_JOBS]
-            try:
-                self._transactions.commit(transaction)
-            except Conflict:
+            if not self._transactions.is_committed(transaction):
                 return

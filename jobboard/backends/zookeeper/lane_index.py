@@ -1,4 +1,4 @@
-"""The lanes of the listing: what the jobs of each do there, and when it must be looked at."""
+"""The lanes of the listing: what the jobs of each do there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import heapq
 from collections.abc import Collection, Iterator
 from itertools import chain, islice, takewhile
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from jobboard.backends.ordered import PriorityIndex, SortedKeys, walk
 from jobboard.limit import ANY_LANE, is_lane_of
@@ -51,14 +51,6 @@ class Member(Protocol):
     part: Part | None
 
 
-class ListedGuard(NamedTuple):
-    """A lane's guard: whether there is one, and when the lane must be looked at, if it must by time."""
-
-    lane: str
-    exists: bool
-    look_at: float | None
-
-
 class LaneIndex:
     """Every method is called under the listing's lock."""
 
@@ -71,10 +63,6 @@ class LaneIndex:
         self._in_order: SortedKeys[str] = SortedKeys()
         #: Those that have both claimable and BLOCKED jobs.
         self._mixed: SortedKeys[str] = SortedKeys()
-        #: The guards, those too that were deleted, each with the transaction that it is known from.
-        self._guards: dict[str, tuple[ListedGuard, int]] = {}
-        self._deleted: set[str] = set()
-        self._looks: SortedKeys[tuple[float, str]] = SortedKeys()
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
@@ -104,25 +92,6 @@ class LaneIndex:
             del self._lanes[job.lane]
             self._in_order.remove(job.lane)
 
-    def put_guard(self, guard: ListedGuard, zxid: int) -> bool:
-        """Learn how a guard stands after a transaction, and return whether that was news."""
-        before, known = self._guards.get(guard.lane, (None, -1))
-        if known >= zxid:
-            return False
-        if before is not None and before.look_at is not None:
-            self._looks.remove((before.look_at, guard.lane))
-        if guard.look_at is not None:
-            self._looks.add((guard.look_at, guard.lane))
-        self._guards[guard.lane] = (guard, zxid)
-        (self._deleted.discard if guard.exists else self._deleted.add)(guard.lane)
-        return True
-
-    def forget_deleted(self) -> None:
-        """Forget the guards that were deleted, once every older change is known."""
-        for lane in self._deleted:
-            del self._guards[lane]
-        self._deleted.clear()
-
     # -- looks -----------------------------------------------------------------------------------------------------
 
     def places(self, lane: str, part: Part) -> Iterator[int]:
@@ -149,24 +118,9 @@ class LaneIndex:
         index = self._index(lane, part)
         return 0 if index is None else len(index)
 
-    def has_timer(self, lane: str) -> bool:
-        """Whether a lane is to be looked at by time."""
-        known = self._guards.get(lane)
-        return known is not None and known[0].look_at is not None
-
-    def due(self, now: float, limit: int) -> list[str]:
-        """Return lanes that must be looked at."""
-        return [lane for at, lane in islice(self._looks, limit) if at <= now]
-
-    def next_look(self) -> float | None:
-        """Return the moment at which a lane must be looked at next."""
-        first = self._looks.first()
-        return None if first is None else first[0]
-
-    def unused_guards(self, limit: int) -> list[str]:
-        """Return lanes that have a guard and no live job."""
-        unused = (lane for lane, (guard, _) in self._guards.items() if guard.exists and lane not in self._lanes)
-        return list(islice(unused, limit))
+    def __contains__(self, lane: str) -> bool:
+        """Whether a lane has live jobs."""
+        return lane in self._lanes
 
     def page(self, pattern: str, after: str | None, size: int) -> list[str]:
         """Return the next lanes that have live jobs and are of this pattern, in the order of their texts."""

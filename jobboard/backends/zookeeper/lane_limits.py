@@ -49,8 +49,7 @@ class LaneLimits:
 
     def all(self) -> list[LimitRow]:
         """Return the limits of all lanes and names, as the servers have them now."""
-        buckets = self._connection.children([self._layout.limits])
-        paths = self._connection.children(buckets, is_fresh=False)
+        paths = self._connection.in_buckets(self._layout.limits)
         found = (decode_limit(data.data) for _, data in self._connection.existing(paths, is_fresh=False))
         return [row for row in found if row is not None]
 
@@ -87,8 +86,6 @@ class LaneLimits:
         path = self._layout.paused
         paths = [self._layout.limit("lane", pattern) for pattern in patterns]
         paused, *found = self._connection.read_many([path, *paths])
-        if paused is None:
-            raise BoardUnavailable(f"{path} is missing; was the board deleted?")
         self._rules = name_rules(paused, path)
         for pattern, data in zip(patterns, found, strict=True):
             self._known.put(f"{self._rules.version} {pattern}", _limit(pattern, data))

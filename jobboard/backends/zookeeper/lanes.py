@@ -111,7 +111,7 @@ class Lanes:
         lanes = [LaneStep(lane, known.by_lane[lane], known.version, self._reader.deletions) for lane in changed]
         with self._listing.lock:
             for lane in lanes:
-                lane.is_guarded = lane.limit.may_block or self._listing.lanes.has_timer(lane.text)
+                lane.is_guarded = lane.limit.may_block or self._listing.guards.has_moment(lane.text)
         looked = []
         for lane in lanes:
             if lane.is_guarded or not changed[lane.text]:
@@ -166,11 +166,11 @@ class Lanes:
         with self._listing.lock:
             rooms = {name: self._listing.room_of(name) for name in self._listing.rules.running}
         for lane in steps:
-            plan = self._exchanges(lane.text, names, rooms, most)
-            if plan.admit:
+            moves = self._exchanges(lane.text, names, rooms, most)
+            if moves.admit:
                 lane.guard = lane.stored or Guard(lane.text)
-                planned.append((lane, plan, ()))
-                most -= len(plan.admit)
+                planned.append((lane, moves, ()))
+                most -= len(moves.admit)
         self._move(planned)
         return [lane for lane, _, _ in planned]
 

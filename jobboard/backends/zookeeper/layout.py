@@ -194,6 +194,12 @@ def last_part(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def last_two(path: str) -> tuple[str, str]:
+    """Return the names of the znode that a path's own stands in, and of that."""
+    _, folder, name = path.rsplit("/", 2)
+    return folder, name
+
+
 def change_name(number: int) -> str:
     """Return the name that the server gives to the sequential znode of this number."""
     return f"c-{number:010d}"

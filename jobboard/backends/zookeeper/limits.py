@@ -16,8 +16,7 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import tidy_limits
 from jobboard.backends.zookeeper.codec import NameRules, decode_guard, decode_limit, encode_limit
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
-from jobboard.backends.zookeeper.lane_index import ListedGuard, Part
+from jobboard.backends.zookeeper.lane_index import Part
 from jobboard.backends.zookeeper.lane_limits import LaneLimits
 from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
@@ -25,6 +24,7 @@ from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.pauses import Pauses, StoredRules
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
+from jobboard.backends.zookeeper.timers import ListedGuard
 from jobboard.backends.zookeeper.transactions import MAX_JOBS, Transaction, Transactions
 from jobboard.backends.zookeeper.upkeep import Upkeep
 from jobboard.events import EventKind
@@ -63,15 +63,9 @@ class Limits(LimitStore):
         limits: LaneLimits,
         looks: LaneLooks,
     ) -> None:
-        self._connection, self._layout, self._listing, self._transactions = connection, layout, listing, transactions
-        self._clock, self._jobs, self._upkeep, self._pauses, self._limits, self._looks = (
-            clock,
-            jobs,
-            upkeep,
-            pauses,
-            limits,
-            looks,
-        )
+        self._connection, self._layout, self._clock, self._listing = connection, layout, clock, listing
+        self._transactions, self._jobs, self._upkeep, self._pauses = transactions, jobs, upkeep, pauses
+        self._limits, self._looks = limits, looks
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
@@ -90,9 +84,7 @@ class Limits(LimitStore):
         verdict = row.verdict(stored.version, after)
         if verdict is not Verdict.DONE:
             return verdict
-        try:
-            self._transactions.commit(self._written(row, stored))
-        except Conflict:
+        if not self._transactions.is_committed(self._written(row, stored)):
             return None
         self._limits.doubt()
         return verdict
@@ -140,7 +132,7 @@ class Limits(LimitStore):
         """Go on with what killed clients have begun, and delete guards of lanes without jobs; return how many."""
         with self._listing.lock:
             has_lanes = self._listing.rules.has_lanes
-            unused = self._listing.lanes.unused_guards(MAX_JOBS)
+            unused = self._listing.unused_guards(MAX_JOBS)
         if not has_lanes:
             return 0
         tidy_limits(self, self.all(), self._clock.now())
@@ -159,9 +151,7 @@ class Limits(LimitStore):
         if deleted:
             # A guard that is made again has the same versions: whoever has read this one must begin anew.
             transaction.set(self._layout.deleted, b"")
-            try:
-                self._transactions.commit(transaction)
-            except Conflict:
+            if not self._transactions.is_committed(transaction):
                 return 0
         return deleted
 

@@ -19,8 +19,8 @@ from jobboard.backends.ordered import (
 from jobboard.backends.waiter import ConditionWaiter
 from jobboard.backends.zookeeper.changes import Listed
 from jobboard.backends.zookeeper.codec import NameRules
-from jobboard.backends.zookeeper.lane_index import COUNTED_PARTS, LaneIndex, ListedGuard, Part, part_of
-from jobboard.backends.zookeeper.mark_index import ListedMark, MarkIndex
+from jobboard.backends.zookeeper.lane_index import COUNTED_PARTS, LaneIndex, Part, part_of
+from jobboard.backends.zookeeper.timers import ListedGuard, ListedMark, Timers
 from jobboard.states import LIVE, JobState
 
 #: Above every sequence, and above every moment in milliseconds times that: a priority, the moment at which the job is
@@ -122,7 +122,10 @@ class Listing:
         self.by_place: dict[int, Item] = {}
         self.indexes: dict[JobState, PriorityIndex[int]] = {state: PriorityIndex() for state in JobState}
         self.lanes = LaneIndex()
-        self.marks = MarkIndex()
+        #: By lane: when it must be looked at.
+        self.guards = Timers()
+        #: By parent: when its edges are to be told how it stands.
+        self.marks = Timers()
         #: (moment, place) of every live job that time changes.
         self.timers: PriorityIndex[tuple[float, int]] = PriorityIndex()
         #: (moment, uuid) of every COMPLETE job: when it is hidden, and when it can be deleted.
@@ -167,8 +170,8 @@ class Listing:
         """Forget what was deleted, once every older change is known."""
         self.deleted_at.clear()
         self.schedules.forget_deleted()
-        self.lanes.forget_deleted()
-        self.marks.forget_done()
+        self.guards.forget_gone()
+        self.marks.forget_gone()
 
     def _link(self, item: Item, due: float | None) -> None:
         state = item.state
@@ -306,7 +309,7 @@ class Listing:
             return now
         # The end of a claim makes room for its name, too.
         timer = self.timers.first(names, paused)
-        moments = [None if timer is None else timer[0], self.lanes.next_look(), self.marks.next_due()]
+        moments = [None if timer is None else timer[0], self.guards.next_due(), self.marks.next_due()]
         if self.lanes.has_jobs and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
             # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
             moments.append(now + EXCHANGE_POLL)
@@ -314,13 +317,18 @@ class Listing:
 
     def put_guard(self, guard: ListedGuard, zxid: int) -> None:
         """Learn how the guard of a lane stands after a transaction; what is newer is kept."""
-        if self.lanes.put_guard(guard, zxid) and guard.look_at is not None:
+        is_news = self.guards.put(guard.lane, guard.look_at, zxid, is_gone=not guard.exists)
+        if is_news and guard.look_at is not None:
             self.notify(None, guard.look_at)
 
     def put_mark(self, mark: ListedMark, zxid: int) -> None:
         """Learn how the mark of a parent stands after a transaction; what is newer is kept."""
-        if self.marks.put(mark, zxid) and mark.due is not None:
+        if self.marks.put(mark.parent, mark.due, zxid, is_gone=mark.due is None) and mark.due is not None:
             self.notify(None, mark.due)
+
+    def unused_guards(self, limit: int) -> list[str]:
+        """Return lanes that have a guard and no live job."""
+        return list(islice((lane for lane in self.guards.present() if lane not in self.lanes), limit))
 
     def heads(self) -> Iterator[Item]:
         """Iterate over the oldest unclaimed job of each priority."""

@@ -12,7 +12,6 @@ from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.requests import BAD_VERSION, Data
 from jobboard.backends.zookeeper.transactions import Transaction
-from jobboard.errors import BoardUnavailable
 
 #: The most guards that one look reads.
 MAX_READ = 50
@@ -37,10 +36,7 @@ class NameGuards:
     def read_rules(self) -> NameRules:
         """Return what claims ask for."""
         path = self._layout.paused
-        found = self._connection.read_one(path)
-        if found is None:
-            raise BoardUnavailable(f"{path} is missing; was the board deleted?")
-        return name_rules(found, path)
+        return name_rules(self._connection.read_one(path), path)
 
     def has_room(self, name: str) -> bool:
         """Whether one more claim of this name may be made, as of the last look."""

@@ -10,12 +10,10 @@ from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import Pause
 from jobboard.backends.zookeeper.codec import NameRules, name_rules
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import THIS
 from jobboard.backends.zookeeper.transactions import Transaction, Transactions
-from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind
 from jobboard.text import shortened
 from jobboard.validation import moment
@@ -51,17 +49,13 @@ class Pauses:
         self._change(name, None)
 
     def paused(self) -> frozenset[str | None]:
-        return self._rules(self._connection.read_one(self._layout.paused)).paused
+        path = self._layout.paused
+        return name_rules(self._connection.read_one(path), path).paused
 
     def pauses(self) -> list[Pause]:
         stored = self.read()
         known = stored.known
         return [_pause_of(name, known.get(name)) for name in stored.rules.paused]
-
-    def _rules(self, found: Data | None) -> NameRules:
-        if found is None:
-            raise BoardUnavailable(f"{self._layout.paused} is missing; was the board deleted?")
-        return name_rules(found, self._layout.paused)
 
     def read(self) -> StoredRules:
         """Read what claims ask for, with what is known of the pauses."""
@@ -70,7 +64,7 @@ class Pauses:
     def read_with(self, paths: Sequence[str]) -> tuple[StoredRules, list[Data | None]]:
         """Read the same, and what is under these paths."""
         paused, details, *found = self._connection.read_many([self._layout.paused, self._layout.pauses, *paths])
-        return StoredRules(self._rules(paused), details), found
+        return StoredRules(name_rules(paused, self._layout.paused), details), found
 
     def write(
         self, transaction: Transaction, stored: StoredRules, rules: NameRules, known: Mapping[str | None, _Known]
@@ -104,11 +98,7 @@ class Pauses:
             transaction.change.add_event(EventKind.PAUSED, name, *pause[:2])
         changed = paused - {name} if pause is None else paused | {name}
         self.write(transaction, stored, stored.rules._replace(paused=changed), known)
-        try:
-            self._transactions.commit(transaction)
-        except Conflict:
-            return False
-        return True
+        return self._transactions.is_committed(transaction)
 
 
 def _known(details: Data | None, names: Collection[str | None], version: int) -> dict[str | None, _Known]:

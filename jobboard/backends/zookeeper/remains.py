@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from jobboard.backends.edge_rows import is_graph
 from jobboard.backends.zookeeper.connection import MAX_READS, Connection
 from jobboard.backends.zookeeper.edge_codec import decode_mark
-from jobboard.backends.zookeeper.layout import Layout, last_part
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.errors import BoardUnavailable
 
@@ -39,7 +39,7 @@ class Remains:
     def _clean(self, uuids: Sequence[str]) -> None:
         layout = self._layout
         edges = self._connection.children([layout.edges_of(uuid) for uuid in uuids])
-        pairs = [(last_part(path.rpartition("/")[0]), last_part(path)) for path in edges]
+        pairs = list(map(last_two, edges))
         parents = {parent for _, parent in pairs}
         folders = [folder for uuid in uuids for folder in (layout.steps_of(uuid), layout.signals_of(uuid))]
         own = self._connection.children(folders, is_fresh=False)

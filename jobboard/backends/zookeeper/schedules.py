@@ -9,18 +9,18 @@ from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.kv.codec import MAX_HISTORY_REASON, pack
 from jobboard.backends.kv.read_modify_write import Done, carry_out
 from jobboard.backends.roles import ScheduleStore
-from jobboard.backends.rows import DueSchedules, NewJob, SchedulePage, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import NewJob, Verdict
+from jobboard.backends.schedule_rows import DueSchedules, SchedulePage, ScheduleRow, ScheduleStep
 from jobboard.backends.zookeeper.change_log import ChangeLogReader
 from jobboard.backends.zookeeper.codec import decode_schedule
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import Conflict
+from jobboard.backends.zookeeper.errors import Conflict, missing
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.listing import Listing
 from jobboard.backends.zookeeper.posting import Poster
 from jobboard.backends.zookeeper.posting_batch import Plan
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.transactions import SentTransaction, Transaction, Transactions
-from jobboard.errors import BoardUnavailable
 from jobboard.text import shortened
 
 _Planner = Callable[[Sequence[NewJob]], Plan]
@@ -120,7 +120,7 @@ class Schedules(ScheduleStore):
             paths = [self._layout.schedule(id) for id in ids[start : start + MAX_READS]]
             deleted, *part = self._connection.read_many([self._layout.deleted, *paths], is_fresh=start == 0)
             if deleted is None:
-                raise BoardUnavailable(f"{self._layout.deleted} is missing; was the board deleted?")
+                raise missing(self._layout.deleted)
             deletions.append(deleted.stat.version)
             found += part
         return min(deletions, default=0), found

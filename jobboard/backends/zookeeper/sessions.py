@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.zookeeper.connection import Connection
-from jobboard.backends.zookeeper.errors import refused
+from jobboard.backends.zookeeper.errors import missing, refused
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.requests import Stat, fault_in
 from jobboard.errors import BoardUnavailable
@@ -98,26 +98,23 @@ class Sessions:
             with self._lock:
                 self._left += left
 
-    def check_session(self) -> str | None:
-        """Give up a presence whose session is not the present one; returns which."""
+    def check_session(self) -> None:
+        """Give up a presence whose session is not the present one."""
         current = self._mine
-        if current is None or not self._connection.connected or current[1] == self._connection.session_id:
-            return None
-        return self.give_up()
+        if current is not None and self._connection.connected and current[1] != self._connection.session_id:
+            self.give_up()
 
-    def give_up(self) -> str | None:
-        """Stop trusting the present presence; returns which it was."""
+    def give_up(self) -> None:
+        """Stop trusting the present presence."""
         with self._lock:
             # The servers may have gone back to a backup: the next reading counts, even if it is older.
             self._known_at = -1
             current, self._mine = self._mine, None
-            if current is None:
-                return None
-            self._ended.add(current[0])
-            self._known -= {current[0]}
-            self._lost.append(current[0])
-            self._left.append(current)
-            return current[0]
+            if current is not None:
+                self._ended.add(current[0])
+                self._known -= {current[0]}
+                self._lost.append(current[0])
+                self._left.append(current)
 
     def take_lost(self) -> list[str]:
         """Return the presences that were given up since this was last asked."""
@@ -152,7 +149,7 @@ class Sessions:
         request.children(self._layout.sessions)
         parent, names = self._connection.read(request, is_fresh=False)
         if parent is None or names is None:
-            raise BoardUnavailable(f"{self._layout.sessions} is missing; was the board deleted?")
+            raise missing(self._layout.sessions)
         self.learn(names, parent.stat)
 
     def learn(self, names: Sequence[str], stat: Stat) -> None:

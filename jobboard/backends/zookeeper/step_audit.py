@@ -8,8 +8,7 @@ from typing import NamedTuple
 from jobboard.backends.kv.step_audit import UNREADABLE_SIGNAL, is_checked, trash, unreadable_step
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_named
-from jobboard.backends.zookeeper.layout import Layout, last_part
-from jobboard.backends.zookeeper.layout import parent as parent_of
+from jobboard.backends.zookeeper.layout import Layout, last_part, last_two
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.backends.zookeeper.requests import Data
 from jobboard.backends.zookeeper.stored_job import StoredJob
@@ -41,7 +40,7 @@ class StepAuditor:
             found = dict[str, SuspectStep]()
             for uuid, path, data in self._unreadable(map(self._layout.steps_of, some)):
                 # After the first one a job comes to no other.
-                step = SuspectStep(uuid, unreadable_step(int(last_part(path))), (data.stat.mzxid,), path)
+                step = SuspectStep(uuid, unreadable_step(last_part(path)), (data.stat.mzxid,), path)
                 found[uuid] = min(step, found.get(uuid, step), key=lambda suspect: suspect.path)
             yield from found.values()
             for uuid, path, data in self._unreadable(map(self._layout.signals_of, some)):
@@ -53,7 +52,7 @@ class StepAuditor:
             try:
                 decode_named(data.data)
             except ValueError:
-                yield last_part(parent_of(path)), path, data
+                yield last_two(path)[0], path, data
 
     def repair(self, suspect: SuspectStep) -> bool:
         """Put a job aside that can't go on, or delete a signal."""

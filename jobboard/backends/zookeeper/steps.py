@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from jobboard.backends import lifecycle, waiting
+from jobboard.backends.claim_answers import done, lost
 from jobboard.backends.edge_rows import SignalOutcome, SignalRow, StepRow
-from jobboard.backends.rows import ClaimAnswer, Fence, Lost, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.step_store import StepStore
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_named, encode_named
@@ -40,17 +41,14 @@ class Steps(StepStore):
     def save(self, fence: Fence, step: StepRow) -> ClaimAnswer:
         job = self._jobs.under_fence(fence)
         if job is None:
-            return self._lost(fence)
+            (job,) = self._jobs.current([fence.uuid])
+            return lost(job, fence.uuid)
         if job.has_folders:
             answer = self._save_next(job, step)
             if answer is not None:
                 return answer
             self._jobs.forget_claim(fence.uuid)
         return self._save_with_job(fence, step, is_first=not job.has_folders)
-
-    def _lost(self, fence: Fence) -> ClaimAnswer:
-        (job,) = self._jobs.current([fence.uuid])
-        return Verdict.LOST if job is None else Lost(job.state, job.claimed_by)
 
     def _save_next(self, job: StoredJob, step: StepRow) -> ClaimAnswer | None:
         """Save a step of a job that has some; None if it has none, or is not as this client remembers it."""
@@ -64,7 +62,7 @@ class Steps(StepStore):
             request.set(path, data)
             fault = fault_in(self._connection.write(request))
         if fault is None:
-            return Verdict.CANCEL_ASKED if job.cancel_asked else Verdict.DONE
+            return done(job.cancel_asked)
         if fault[1] not in (NO_NODE, BAD_VERSION):
             raise refused(self._connection.where, fault[1])
         return None
@@ -85,12 +83,13 @@ class Steps(StepStore):
 
         def decide(job: StoredJob | None, _now: float) -> tuple[ClaimAnswer, Write]:
             nonlocal must_look
+            answer = lifecycle.save_step(job, fence)
             if job is None or not lifecycle.holds(job, fence):
-                return Verdict.LOST if job is None else Lost(job.state, job.claimed_by), Write.NOTHING
+                return answer, Write.NOTHING
             if must_look:
                 there[:] = self._connection.read_many([layout.steps_of(uuid), layout.step(uuid, step.number)])
             must_look, job.has_folders = True, True
-            return Verdict.CANCEL_ASKED if job.cancel_asked else Verdict.DONE, Write.UPDATE
+            return answer, Write.UPDATE
 
         def also(transaction: Transaction) -> None:
             if there[0] is None:

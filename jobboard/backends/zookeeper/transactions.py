@@ -19,9 +19,9 @@ from jobboard.backends.zookeeper.job_record import encode
 from jobboard.backends.zookeeper.kazoo_internals import Pending
 from jobboard.backends.zookeeper.lanes import LaneStep
 from jobboard.backends.zookeeper.layout import Layout, parent
-from jobboard.backends.zookeeper.mark_index import ListedMark
 from jobboard.backends.zookeeper.requests import BAD_VERSION, NO_NODE, NODE_EXISTS, NOT_EMPTY, Multi, Stat, fault_in
 from jobboard.backends.zookeeper.stored_job import LONG_FIELDS, MAX_INLINE, StoredJob, size_of
+from jobboard.backends.zookeeper.timers import ListedMark
 from jobboard.states import JobState
 
 #: A transaction is cut at this many bytes or jobs; the server takes 1 MB.
@@ -217,6 +217,14 @@ class Transactions:
     def commit(self, transaction: Transaction) -> None:
         """Carry a transaction out; raises :class:`Conflict` if something was not as expected."""
         self.finish(self.send(transaction))
+
+    def is_committed(self, transaction: Transaction) -> bool:
+        """Carry a transaction out; returns whether it happened, or another client was faster."""
+        try:
+            self.commit(transaction)
+        except Conflict:
+            return False
+        return True
 
     def send(self, transaction: Transaction) -> SentTransaction:
         """Send a transaction, with its line of the log."""

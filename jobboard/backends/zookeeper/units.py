@@ -150,14 +150,10 @@ class UnitWriter:
             units += [Unit(tied[lane.text], [lane]) for lane in lanes]
         return units
 
-    def unit(
+    def _unit(
         self, changed: Sequence[Changed[Answer]], known: KnownLimits | None, edges: NewEdges | None = None
     ) -> Unit[Answer]:
-        """Return changes that are written together, none of which asks for what may be refused.
-
-        :param edges: edges that are made with them.
-        :raises Conflict: a job, or a limit, is another one by now.
-        """
+        """Return changes that are written together, none of which asks for what may be refused."""
         if edges is not None or any(job.posts for _, job in changed):
             (unit,) = self._following(changed, known, edges)
             return unit
@@ -202,11 +198,31 @@ class UnitWriter:
             self.remains.clean_own([job.uuid for job in deleted if job.leaves_folders])
         return done
 
-    def carry_out_alone(self, unit: Unit[Answer]) -> bool:
-        """Write a unit, and return whether that was done: no other client was faster. Nothing follows."""
+    def write_together(
+        self,
+        jobs: Sequence[StoredJob],
+        known: KnownLimits | None,
+        edges: NewEdges | None = None,
+        also: Also | None = None,
+    ) -> list[str] | None:
+        """Write changed jobs together; return the parents whose edges are to be told then how they stand.
+
+        :param known: the limits that the jobs were changed under.
+        :param edges: edges that are made with them.
+        :param also: adds what else is written.
+        :return: None, and nothing is written, if another client was faster.
+        """
+        try:
+            unit = self._unit([(Decided(job.uuid, None, job, Write.UPDATE, True), job) for job in jobs], known, edges)
+        except Conflict as conflict:
+            self._lanes.note_conflict(conflict)
+            return None
+        unit.also = also
+        # The answer makes the jobs forget what was written.
+        ended = unit.parents(self._now())
         self._prepare([unit])
         ((_, transaction),) = self._send([unit], set(), True)
-        return self._finish(transaction, set())
+        return ended if self._finish(transaction, set()) else None
 
     def _prepare(self, units: Sequence[Unit[Answer]]) -> None:
         """Make what the transactions need: the parents of new keys and guards, and znodes for long values."""

@@ -63,7 +63,7 @@ class Upkeep:
             marks = self._listing.marks.due(now, MAX_PARENTS)
         self._resolver.work_off(marks)
         with self._listing.lock:
-            lanes = self._listing.lanes.due(now, LANES_PER_LOOK)
+            lanes = self._listing.guards.due(now, LANES_PER_LOOK)
         self._looks.look(lanes)
         if due or marks or lanes:
             self._change_log.refresh()

@@ -14,7 +14,7 @@ from jobboard.board import client_of, handles_of
 from jobboard.console.filters import Filters, filters_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.view import Page, View
-from jobboard.operate.bulk import ACTIONS, Action, Outcome, Target, of_what, targets_of
+from jobboard.operate.bulk import ACTIONS, Action, BulkOutcome, Target, of_what, targets_of
 from jobboard.operate.paging import Gathered, gather
 from jobboard.operate.selecting import Selection
 
@@ -144,9 +144,9 @@ def _shown_number(view: View) -> int:
     return int(number)
 
 
-def _run(view: View, action: Action, targets: list[Target]) -> tuple[list[Target], Outcome]:
+def _run(view: View, action: Action, targets: list[Target]) -> tuple[list[Target], BulkOutcome]:
     """Act on a batch after the other until all are done or the time is over; return those that had their turn."""
-    deadline, total, number = time.monotonic() + _BUDGET, Outcome(), 0
+    deadline, total, number = time.monotonic() + _BUDGET, BulkOutcome(), 0
     for start in range(0, len(targets), _BATCH):
         if time.monotonic() > deadline:
             break

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobboard.backends.rows import ScheduleEvent, ScheduleRow, ScheduleStep, Verdict
+from jobboard.backends.rows import Verdict
+from jobboard.backends.schedule_rows import ScheduleEvent, ScheduleRow, ScheduleStep
 from jobboard.board import JobBoard, client_of
 from jobboard.events import EventKind, JobEvent
 from jobboard.job import Job

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from jobboard.backends.claim_answers import done
 from jobboard.backends.edge_rows import StepRow
-from jobboard.backends.rows import ClaimAnswer, Fence, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.sql.mysql.errors import NO_NULL, code_of
 from jobboard.backends.sql.mysql.fast_path import run_script
 from jobboard.backends.sql.mysql.fast_statements import BEGIN_NOW, COMMIT
@@ -66,4 +67,4 @@ class MysqlSteps(Steps):
                 raise
             return super().save(fence, step)
         [[(asked,)]] = not_empty(answers, self._transactions.driver.where)
-        return Verdict.CANCEL_ASKED if int(asked) else Verdict.DONE
+        return done(bool(int(asked)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from jobboard.backends.claim_answers import done
 from jobboard.backends.edge_rows import StepRow
-from jobboard.backends.rows import ClaimAnswer, Fence, Verdict
+from jobboard.backends.rows import ClaimAnswer, Fence
 from jobboard.backends.sql.postgresql.fast_path import MOMENT
 from jobboard.backends.sql.rows import MAX_INTEGER
 from jobboard.backends.sql.schema import CLAIMED
@@ -52,4 +53,4 @@ class PostgresqlSteps(Steps):
         )
         if not held:
             return super().save(fence, step)
-        return Verdict.CANCEL_ASKED if held[0][0] else Verdict.DONE
+        return done(held[0][0])

@@ -138,10 +138,10 @@ class _Folder:
         version = found.st_ino, found.st_uid, found.st_mtime_ns
         if version != self._version:
             # A change in the same tick of the file system's clock as the last one leaves the version as it is.
-            is_settled = time.time() - found.st_mtime > _MAX_TICK
+            is_stable = time.time() - found.st_mtime > _MAX_TICK
             names = os.listdir(self.path) if self.is_ours() else []
             asked = [f"{self.path}/{name.removesuffix(_REQUEST)}" for name in names if name.endswith(_REQUEST)]
-            self._requests, self._version = asked[:MAX_LOOKED_AT], version if is_settled else None
+            self._requests, self._version = asked[:MAX_LOOKED_AT], version if is_stable else None
         return self._requests
 
     def make_fifo(self, path: str) -> int:
