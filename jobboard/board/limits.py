@@ -12,15 +12,7 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import sweep
 from jobboard.client import BackendClient
 from jobboard.errors import BoardUnavailable, NotSupported
-from jobboard.limit import (
-    LaneStats,
-    Limit,
-    Rate,
-    check_lane,
-    check_limit,
-    check_target,
-    prefix_of,
-)
+from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_limit, check_target, prefix_of
 from jobboard.types import LaneOrder
 from jobboard.validation import check_count, check_operator, moment, new_uuid
 
