@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from harnesses.diaries import whole_lines
+from harnesses.stopping import stop_between_writes
 
-from jobboard import BoardUnavailable, ClaimLost, JobBoard, JobState, Posting, fetch
+from jobboard import ClaimLost, JobBoard, JobState, Posting
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.crew_fixtures",)
@@ -42,22 +43,6 @@ def conductor(start: Start, uri: str, *options: str) -> subprocess.Popen[str]:
         "--board", uri, "--name", "crew", "conductor", "harnesses.crew_work:handlers", "--expiry", str(EXPIRY),
         "--concurrency", "4", *options,
     )  # fmt: skip
-
-
-def stop_outside_of_a_transaction(process: subprocess.Popen[str], uri: str) -> None:
-    """SIGSTOP a process, but not while it has SQLite's write lock, which would then be kept from everybody."""
-
-    def is_stopped_without_the_lock() -> bool:
-        process.send_signal(signal.SIGSTOP)
-        try:
-            with fetch("crew", uri, busy_timeout=0.2) as witness:
-                witness.pause("nobody's")
-        except BoardUnavailable:
-            process.send_signal(signal.SIGCONT)
-            return False
-        return True
-
-    eventually(is_stopped_without_the_lock)
 
 
 def consumed_by_history(board: JobBoard, uuid: str) -> int:
@@ -90,7 +75,7 @@ def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
     slow = conductor(start, uri)
     job = board.post("step", details={"diary": str(diary), "seconds": 2.0})
     eventually(lambda: lines_of(diary), 60)
-    stop_outside_of_a_transaction(slow, uri)
+    stop_between_writes(slow.pid, uri)
     late_token = board.get(job.uuid).record.token
     late_owner = board.get(job.uuid).record.owner or ""
     eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED)

@@ -99,7 +99,7 @@ def test_a_second_signal_ends_all_at_once(crew: subprocess.Popen[str], board: Jo
     # Two signals at once would be one.
     eventually(lambda: crew.send_signal(signal.SIGTERM) or crew.poll() is not None, every=0.3)  # type: ignore[func-returns-value]
     assert crew.returncode == 128 + signal.SIGTERM
-    assert not any(child.is_running() for child in children)
+    eventually(lambda: not any(child.is_running() for child in children))
 
 
 def test_a_second_signal_ends_also_one_that_is_frozen(crew: subprocess.Popen[str]) -> None:
@@ -108,7 +108,7 @@ def test_a_second_signal_ends_also_one_that_is_frozen(crew: subprocess.Popen[str
     try:
         eventually(lambda: crew.send_signal(signal.SIGTERM) or crew.poll() is not None, 30, every=0.3)  # type: ignore[func-returns-value]
         assert crew.returncode == 128 + signal.SIGTERM
-        assert not any(child.is_running() for child in children)
+        eventually(lambda: not any(child.is_running() for child in children))
     finally:
         if children[0].is_running():
             # It would keep the pipe of its output open.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harnesses.effects import effects, metadata, refusals
+from harnesses.stopping import stop_between_writes
 from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -89,24 +89,6 @@ def conducting(board: JobBoard, handlers: Handlers, **options: Any) -> Iterator[
         conductor.stop(drain=False)
 
 
-def stop(pid: int, uri: str) -> None:
-    """Stop a process; on SQLite not while one of its threads has the lock, which would be kept from everybody."""
-
-    def is_stopped_without_the_lock() -> bool:
-        os.kill(pid, signal.SIGSTOP)
-        if not uri.startswith("sqlite"):
-            return True
-        try:
-            with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=0.2)) as witness:
-                witness.execute("BEGIN IMMEDIATE")
-            return True
-        except sqlite3.OperationalError:
-            os.kill(pid, signal.SIGCONT)
-            return False
-
-    eventually(is_stopped_without_the_lock, PATIENCE)
-
-
 def count(database: Engine, table: Any, job: Job) -> int:
     with database.connect() as connection:
         return int(connection.execute(select(func.count()).where(table.c.uuid == job.uuid)).scalar_one())
@@ -134,7 +116,7 @@ def test_the_effect_happens_once(
         late = board.post("effect", details={"where": where, "signal": "SIGSTOP"})
         mark = tmp_path / late.uuid
         eventually(mark.exists, PATIENCE)
-        stop(int(mark.read_text()), uri)
+        stop_between_writes(int(mark.read_text()), uri)
         if len(crew) == 1:
             crew.append(conductor(start, uri, executor))
         eventually(lambda late=late: state_of(board, late) is JobState.COMPLETE, PATIENCE)

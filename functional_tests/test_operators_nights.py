@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from harnesses.nights import Start, conductor
 from harnesses.operator import Operator
+from harnesses.stopping import stop_between_writes
 from servers.redis_servers import RedisServer
 
 from jobboard import Entity, Every, Job, JobBoard, JobState, Schedule, fetch
@@ -176,7 +177,7 @@ def test_one_kind_has_all_slots(start: Start, board: JobBoard, uri: str) -> None
 
 def test_a_conductor_that_is_dead_to_the_world(start: Start, board: JobBoard, uri: str) -> None:
     process = conductor(start, board, uri, "mended", "--expiry", "15")
-    process.send_signal(signal.SIGSTOP)
+    stop_between_writes(process.pid, uri)
     try:
         job = board.post("resize")
         said = eventually(lambda: {each.kind: each.text for each in why(board, job)}, within=60)

@@ -78,6 +78,27 @@ def test_what_a_handler_does_to_a_stream_is_no_fault(board: JobBoard, tmp_path: 
             conductor.kill()
 
 
+#: Says that it works only after its first job has begun, as on a machine that is busy.
+LATE = """
+import threading
+from jobboard.cli import conducting
+begun, say = threading.Event(), conducting._say_at_once
+conducting._say_at_once = lambda *told: begun.wait(60) and say(*told)
+"""
+
+
+def test_a_stream_is_gone_before_the_conductor_has_said_that_it_works(board: JobBoard, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WORK + LATE)
+    with board, start(tmp_path) as conductor:
+        try:
+            code = "print('to nobody'); os.close(1); begun.set()"
+            assert board.post("take", details={"code": code}).wait(60)
+            assert board.post("take", details={"code": "pass"}).wait(60)
+            assert end(conductor) == (0, "")
+        finally:
+            conductor.kill()
+
+
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]])
 @pytest.mark.parametrize("without", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_conductor_needs_no_streams(board: JobBoard, tmp_path: Path, options: list[str], without: str) -> None:

@@ -286,7 +286,8 @@ def test_a_hundred_browsers_cost_the_store_one_sample(
         assert sent == []
         sampler.look()
         assert sent.count("stats") == 1
-        assert len(sent) <= 10
+        # A minute that is over is saved, too.
+        assert len(sent) <= 16
 
 
 def _is_counted(board: JobBoard) -> bool:

@@ -43,7 +43,10 @@ def board() -> Iterator[JobBoard]:
 
 
 def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
@@ -76,6 +79,26 @@ def test_signals_end_what_a_handler_has_forked_in_the_conductors_own_process(boa
         # Here they still mean the conductor.
         os.kill(os.getpid(), signal.SIGTERM)
         eventually(lambda: stops == [os.getpid()])
+
+
+#: Signals children before anything else happens in them.
+SIGNALLED_AT_ONCE = """
+import os, signal
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), number))
+from jobboard.conductor import stop_on_signals
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    with stop_on_signals(print):
+        if not (pid := os.fork()):
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_signal_ends_a_child_that_has_just_been_forked() -> None:
+    """``multiprocessing.Pool`` ends its processes so, and waits for them without end."""
+    told = subprocess.check_output([sys.executable, "-c", SIGNALLED_AT_ONCE], text=True, timeout=60)
+    assert told.split() == ["-15", "-1"]
 
 
 @pytest.mark.parametrize("end", ["its program's end", "a kill"])

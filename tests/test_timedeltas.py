@@ -91,8 +91,8 @@ def extend_expiry(board: JobBoard, span: Any) -> int:
 def keep(board: JobBoard, span: Any) -> int:
     with board.keep("me", span):
         board.post("a")
-        (job,) = board.claim_next("me", expiry=0.5)
-        eventually(lambda: (job.expires_in() or 0) > 1)
+        (job,) = board.claim_next("me", expiry=1.5)
+        eventually(lambda: (job.expires_in() or 0) > 2)
         return _left(job)
 
 

@@ -77,7 +77,7 @@ def test_a_primary_that_was_replaced_and_does_not_know_it_is_left_at_once(
         servers.fail_over()
         with servers.primary.client() as client:
             eventually(lambda: client.info("replication")["connected_slaves"] == 0)
-            eventually(lambda: _answers(lambda: board.post("rotate")), within=3)
+            eventually(lambda: _answers(lambda: board.post("rotate")), within=8)
             assert client.info("replication")["role"] == "master"
         assert list(harness.board(board.name).iterjobs(names=["rotate"]))
 

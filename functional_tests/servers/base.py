@@ -26,6 +26,14 @@ _PORTS = 1500
 _given: dict[int, socket.socket] = {}
 
 
+def wait_until_stopped(pid: int) -> None:
+    """Wait after a SIGSTOP; on a busy machine a process's threads go on for a moment."""
+    tasks = Path(f"/proc/{pid}/task")
+    eventually(
+        lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir())
+    )
+
+
 def free_port(*offsets: int) -> int:
     """Return a port that nobody listens on or was given, and whose neighbours at these offsets are free too."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -112,12 +120,9 @@ class RunningServer:
         return self._process
 
     def freeze(self) -> None:
-        """Stop it where it is; on a busy machine its threads go on for a moment after the signal."""
+        """Stop it where it is."""
         self.process.send_signal(signal.SIGSTOP)
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        eventually(
-            lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir())
-        )
+        wait_until_stopped(self.process.pid)
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)

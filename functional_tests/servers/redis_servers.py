@@ -63,7 +63,7 @@ class RedisServer(RunningServer):
 
 def plain_client(port: int, **options: Any) -> redis.Redis:
     """Return a client that says at once what fails; by itself it would try again for seconds."""
-    return redis.Redis(host=HOST, port=port, socket_timeout=5, retry=Retry(NoBackoff(), 0), **options)
+    return redis.Redis(host=HOST, port=port, socket_timeout=20, retry=Retry(NoBackoff(), 0), **options)
 
 
 def _follows(client: redis.Redis, primary: str) -> bool:

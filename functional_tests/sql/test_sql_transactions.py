@@ -327,8 +327,8 @@ def test_a_claim_is_not_taken_back_under_a_transaction_that_ends_it(
     if board.store == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     board.post("resize")
-    [job] = board.claim_next("alice", expiry=1.0)
     with closing(place.connect()) as connection:
+        [job] = board.claim_next("alice", expiry=1.0)
         board.consume(job, "alice", "done", connection=connection)
         eventually(lambda: (other._handles.reader.row(job.uuid).expires_at or 0) < other._backend.now())
         assert other.claim_next("bob") == []

@@ -148,7 +148,7 @@ def conductor(
 
 def _say_at_once(session: Session, text: str) -> None:
     """Say that something works; its first handler may run already."""
-    with suppress(*TAKEN_AWAY):
+    with suppress(*TAKEN_AWAY, OSError):
         session.output.say(text)
     flush_streams()
 

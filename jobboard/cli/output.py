@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -238,7 +239,7 @@ TAKEN_AWAY = (ValueError, AttributeError)
 
 
 def flush_streams() -> None:
-    """Flush the standard streams; nobody hears what is left of one that a handler has taken away.
+    """Flush the standard streams; nobody hears what is left of one that a handler has closed or taken away.
 
     :raises OSError: standard output can't be written.
     """
@@ -248,7 +249,7 @@ def flush_streams() -> None:
             if stream is not None:
                 stream.flush()
         except (*TAKEN_AWAY, OSError) as error:
-            if name == "stdout" and isinstance(error, OSError):
+            if name == "stdout" and isinstance(error, OSError) and error.errno != errno.EBADF:
                 raise
             # Python would try it again at exit, and report the failure.
             setattr(sys, name, None)

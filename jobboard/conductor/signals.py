@@ -27,15 +27,30 @@ def ignore(_number: int, _frame: FrameType | None) -> None:
     """Ignore a signal, in this process only: what SIG_IGN does, the programs inherit that a handler starts."""
 
 
+#: Those that wait, in the thread that forks, until the child has its own handling of them: it would miss what comes
+#: before. Not SIGINT, whose KeyboardInterrupt would be raised in a hook of the fork, and lost there.
+_HELD_BACK = (signal.SIGTERM, signal.SIGHUP)
+_forking = threading.local()
+
+
+def _hold_back() -> None:
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+
+
+def _let_through() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
 def _restore_in_child() -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) in _not_in_children:
             # It can't be set in an interpreter that is not the main one.
             with suppress(ValueError):
                 signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    _let_through()
 
 
-os.register_at_fork(after_in_child=_restore_in_child)
+os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_restore_in_child)
 
 
 @contextmanager

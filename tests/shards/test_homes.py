@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from helpers.sharded import MemoryShardsHarness
 
 from jobboard import Conductor, Handlers
 from jobboard.backends.address import Address
-from jobboard.backends.shards import ShardsBackend
+from jobboard.backends.shards import ShardsBackend, homes
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.homes import LOOK_INTERVAL, Homes
 from jobboard.backends.shards.placement import MAX_HOMES
@@ -98,7 +99,32 @@ def test_a_shard_that_is_down_is_not_asked(fleet: Fleet) -> None:
     assert len(list(homes.order("alice", None))) == 16
 
 
-def test_a_conductor_learns_its_homes_and_does_the_jobs_of_all_shards(backend: ShardsBackend) -> None:
+def test_looks_go_on_where_the_last_one_was(backend: ShardsBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner that is busy between its waits passes no shard over."""
+    monkeypatch.setattr(homes, "LOOK_INTERVAL", 0.02)
+    with JobBoard(backend.board, backend) as board:
+        waiting = backend.waiter(None)
+        others, places = sorted(set(range(16)) - set(backend._homes.waited_on())), {}
+        for number in others:
+            monkeypatch.setattr(backend.loads, "choose", lambda number=number: number)
+            places[board.post("resize").uuid] = number
+        found = []
+        for _ in others:
+            while waiting.ready_in() != 0.0:
+                waiting.wait(30)
+            [job] = board.claim_next("alice", expiry=600)
+            found.append(places[job.uuid])
+            time.sleep(0.05)
+        first = others.index(found[0])
+        assert found == others[first:] + others[:first]
+        waiting.close()
+
+
+def test_a_conductor_learns_its_homes_and_does_the_jobs_of_all_shards(
+    backend: ShardsBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # At each of the shards that it does not wait on it looks in turn.
+    monkeypatch.setattr(homes, "LOOK_INTERVAL", 0.1)
     with JobBoard(backend.board, backend) as board:
         handlers, done = Handlers(), set[str]()
         handlers.add("resize", lambda job: done.add(job.uuid))

@@ -30,6 +30,9 @@ class ShardsWaiter(Waiter):
         self, fleet: Fleet, homes: Homes, names: frozenset[str] | None, found: Callable[[int], None], turns: Turns
     ) -> None:
         self._fleet, self._homes, self._names, self._found, self._turns = fleet, homes, names, found, turns
+        #: The places to look at next, and the homes that they begin from.
+        self._looks: Iterator[int] = iter(())
+        self._looks_from: list[int] = []
         #: Where a look has found a job.
         self._seen: int | None = None
         #: Set by an interrupt, and by what one of the shards tells.
@@ -138,7 +141,7 @@ class ShardsWaiter(Waiter):
     def _sleep(self, deadline: float, slept_on: Collection[int]) -> None:
         """Sleep until a shard's waiter returns, somebody interrupts, or a look at another shard finds a job."""
         pause = math.inf if set(self._fleet.served) <= set(slept_on) else self._homes.look_interval
-        looks, look_at = self._homes.looks(), time.monotonic() + pause
+        looks, look_at = self._next_looks(), time.monotonic() + pause
         # Each turn sleeps; the last one until the deadline.
         while (left := deadline - time.monotonic()) > 0:
             until = min(look_at, self._turns.look_again_at) - time.monotonic()
@@ -150,6 +153,12 @@ class ShardsWaiter(Waiter):
                 look_at += pause
                 if self.look_around(looks, slept_on):
                     return
+
+    def _next_looks(self) -> Iterator[int]:
+        """Go on where the last look was, or those with short waits would pass shards over."""
+        if self._looks_from != self._homes.waited_on():
+            self._looks, self._looks_from = self._homes.looks(), self._homes.waited_on()
+        return self._looks
 
     def _take_turns(self) -> bool:
         """Let slots of limits of names move; return whether a shard has got one."""

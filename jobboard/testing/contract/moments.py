@@ -198,9 +198,8 @@ class StartByCases(EdgeCase):
     @of_edges
     def test_a_job_that_was_claimed_has_begun(self, board: JobBoard) -> None:
         moment = in_seconds(board, 1.0)
-        jobs = [board.post("resize", start_by=moment) for _ in range(3)]
-        for job in jobs:
-            board.claim(job, "alice", LONG)
+        board.post_many([Posting("resize", start_by=moment) for _ in range(3)])
+        jobs = board.claim_next("alice", limit=3, expiry=LONG)
         board.abandon(jobs[1], "alice")
         board.abandon(jobs[2], "alice", delay=LONG)
         eventually(lambda: board._backend.now() > moment.timestamp())
