@@ -90,6 +90,11 @@ def test_it_looks_again_and_again(board: JobBoard, tmp_path: Path) -> None:
     assert {as_json(line)["verdict"] for line in told.read_text().split("\n")[:-1]} == {"WELL"}
 
 
+@pytest.mark.parametrize("option", ["--interval", "--for"])
+def test_what_says_how_to_watch_is_refused_without_it(jobboard: Run, board: JobBoard, option: str) -> None:
+    assert "--watch" in jobboard("status", option, "1s", status=2)
+
+
 def test_it_ends_after_a_while_with_the_verdict(jobboard: Run, board: JobBoard) -> None:
     board.pause()
     assert run(["status", "--watch", "--interval", "0.01", "--for", "0.02"]) == 1

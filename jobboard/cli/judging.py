@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from jobboard.cli.output import Output, shown
-from jobboard.cli.session import Session, command, options, pass_session
+from jobboard.cli.session import Session, command, is_given, options, pass_session
 from jobboard.cli.values import SPAN
 from jobboard.operate.views import paused_texts
 from jobboard.stats import COUNTED
@@ -53,6 +53,8 @@ def status_command(
     from jobboard.operate.status import status
     from jobboard.operate.verdict import Limits, Verdict
 
+    if not watch and (is_given("interval") or is_given("span")):
+        raise click.UsageError("--interval and --for say how to --watch; give that too")
     if check_delay(interval, "--interval") < _MIN_INTERVAL:
         raise click.UsageError(f"--interval must be {_MIN_INTERVAL} seconds or more; got {interval}")
     board, limits = session.closed_board(create=False), Limits(wait=max_wait, run=max_run)
