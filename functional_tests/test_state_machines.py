@@ -5,17 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harnesses.etcd_harness import EtcdHarness
-from harnesses.redis_harness import RedisHarness
-from harnesses.sql_harness import MysqlHarness, PostgresqlHarness
-from harnesses.zookeeper_harness import ZooKeeperHarness
+from harnesses.every_server import on_every_server
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from servers.etcd_servers import EtcdServer
-from servers.mariadb_servers import MariadbServer
-from servers.postgresql_servers import PostgresqlServer
-from servers.redis_servers import RedisServer
-from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard.testing import Harness
 from jobboard.testing.machine import BoardMachine
@@ -26,16 +18,7 @@ pytestmark = pytest.mark.in_turn(2)
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    ("server_class", "harness_class"),
-    [
-        pytest.param(EtcdServer, EtcdHarness, id="etcd"),
-        pytest.param(MariadbServer, MysqlHarness, id="mariadb"),
-        pytest.param(PostgresqlServer, PostgresqlHarness, id="postgresql"),
-        pytest.param(RedisServer, RedisHarness, id="redis"),
-        pytest.param(ZooKeeperServer, ZooKeeperHarness, id="zookeeper"),
-    ],
-)
+@on_every_server
 def test_a_server_does_what_the_model_does(server_class: Any, harness_class: Any) -> None:
     with server_class() as server:
 
