@@ -85,6 +85,10 @@ class Limit:
         """Return what it says beside a pause."""
         return replace(self, paused=False, paused_until=None)
 
+    def with_pause_of(self, other: Limit) -> Limit:
+        """Return it with the pause of another one, or with none."""
+        return replace(self, paused=other.paused, paused_until=other.paused_until)
+
     def at_moment(self, now: datetime) -> Limit:
         """Return it as it is at a moment: a pause that has ended by then is none."""
         is_over = self.paused_until is not None and self.paused_until <= now
@@ -99,6 +103,17 @@ class Limit:
             *(["strict order"] if self.order == "strict" else []),
         ]
         return f"{what}: {', '.join(parts) or 'no limit'}"
+
+
+def combined(exact: Limit | None, of_prefix: Limit | None) -> Limit | None:
+    """Return what holds for a lane: its own limit, or else its prefix's; a pause of either holds till the later end."""
+    found = [limit for limit in (exact, of_prefix) if limit is not None]
+    if not found:
+        return None
+    chosen = next((limit for limit in found if not limit.without_pause().is_empty), found[0])
+    ends = [limit.paused_until for limit in found if limit.paused]
+    until = None if None in ends else max((end for end in ends if end is not None), default=None)
+    return replace(chosen, paused=bool(ends), paused_until=until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgpack
 
 from jobboard.backends.lane_rows import LimitRow
-from jobboard.limit import Limit, Rate, prefix_of
+from jobboard.limit import Limit, Rate, combined, prefix_of
 from jobboard.validation import moment
 
 Job = TypeVar("Job")
@@ -48,17 +48,14 @@ UNLIMITED = LaneLimit()
 
 
 def lane_limit(exact: Limit | None, of_prefix: Limit | None) -> LaneLimit:
-    """Return what holds for a lane: its own limit, or else that of its prefix; a pause of either holds in any case."""
-    ends = [limit.paused_until for limit in (exact, of_prefix) if limit is not None and limit.paused]
-    limit = next((each for each in (exact, of_prefix) if each is not None and not each.without_pause().is_empty), None)
-    if limit is None and not ends:
+    """Return what :func:`~jobboard.limit.combined` limits say to a store."""
+    limit = combined(exact, of_prefix)
+    if limit is None:
         return UNLIMITED
-    limit = limit or Limit()
-    is_strict = limit.order == "strict"
-    if None in ends:
+    is_strict, until = limit.order == "strict", limit.paused_until
+    if limit.paused and until is None:
         return LaneLimit(0, is_strict, limit.rate)
-    until = max((end.timestamp() for end in ends if end is not None), default=None)
-    return LaneLimit(limit.running, is_strict, limit.rate, until)
+    return LaneLimit(limit.running, is_strict, limit.rate, None if until is None else until.timestamp())
 
 
 class Rules:

@@ -12,7 +12,7 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.sweep import sweep
 from jobboard.client import BackendClient
 from jobboard.errors import BoardUnavailable, NotSupported
-from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_limit, check_target, prefix_of
+from jobboard.limit import LaneStats, Limit, Rate, check_lane, check_limit, check_target, combined, prefix_of
 from jobboard.types import LaneOrder
 from jobboard.validation import check_count, check_operator, moment, new_uuid
 
@@ -63,11 +63,7 @@ class Limits:
         :raises NotSupported: this kind of store has no limits.
         """
         wanted = check_limit(name, lane, running, rate, order)
-
-        def change(old: Limit) -> Limit:
-            return replace(wanted, paused=old.paused, paused_until=old.paused_until)
-
-        return self._change(wanted, change, by, reason)
+        return self._change(wanted, wanted.with_pause_of, by, reason)
 
     def remove(
         self, *, name: str | None = None, lane: str | None = None, by: str | None = None, reason: str | None = None
@@ -82,11 +78,7 @@ class Limits:
         old = self.get(name=name, lane=lane)
         is_there = old is not None and not old.without_pause().is_empty
         if is_there:
-
-            def change(old: Limit) -> Limit:
-                return replace(target, paused=old.paused, paused_until=old.paused_until)
-
-            self._change(target, change, by, reason)
+            self._change(target, target.with_pause_of, by, reason)
         return is_there
 
     def get(self, *, name: str | None = None, lane: str | None = None) -> Limit | None:
@@ -185,14 +177,7 @@ class Limits:
 
 def limit_of(lane: str, limits: dict[str, Limit]) -> Limit | None:
     """Return what holds for a lane; if its prefix is paused, so is what is returned, until the later end."""
-    prefix = prefix_of(lane)
-    found = [limits[pattern] for pattern in (lane, prefix) if pattern is not None and pattern in limits]
-    if not found:
-        return None
-    chosen = next((limit for limit in found if not limit.without_pause().is_empty), found[0])
-    ends = [limit.paused_until for limit in found if limit.paused]
-    until = None if None in ends else max((end for end in ends if end is not None), default=None)
-    return replace(chosen, paused=bool(ends), paused_until=until)
+    return combined(limits.get(lane), limits.get(prefix_of(lane) or ""))
 
 
 def _stats_of(row: LaneRow, limit: Limit | None, now: float) -> LaneStats:
