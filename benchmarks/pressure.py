@@ -1,7 +1,8 @@
 """``python -m benchmarks pressure STORE``: what a life costs the server beside something that keeps old rows.
 
 A life is a post, a claim and its end, in batches of 50 of one client, at a fixed rate. Each cell takes a server of its
-own. The CPU is that of all processes of the server, and includes its vacuum.
+own. The CPU is that of all processes of the server, and includes its vacuum. With ``--rounds N`` the figure of each
+window is the median of N rounds, which take the cells in turn.
 
 With ``--peers`` the lives are led by other libraries and the board in turn: one process posts in batches of 100, one
 worker process runs them. They take the cells that need nothing of a board.
@@ -12,7 +13,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import itertools
+import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -87,6 +90,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--seconds", type=int, default=60, help="how long each cell takes (60)")
     parser.add_argument("--window", type=int, default=10, help="how many seconds of it make one figure (10)")
     parser.add_argument("--rate", type=int, default=1000, help="lives a second (1000)")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each cell is measured (1)")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="how many jobs a backlog has (1000000)")
     parser.add_argument("--peers", action="store_true", help="lives of other libraries besides, by worker processes")
     parser.add_argument("--chart", type=Path, metavar="FILE", help="draw the costs over time; needs matplotlib")
@@ -95,21 +99,34 @@ def main(words: list[str]) -> None:
     pressure: Pressure = _PRESSURES[given.store]
     if unknown := set(given.only or ()) - set(pressure.cells):
         parser.error(f"no such cell: {', '.join(sorted(unknown))}; there are {', '.join(pressure.cells)}")
+    measured: dict[tuple[str, str], list[Costs]] = defaultdict(list)
+    for _ in range(given.rounds):
+        for name, cell in pressure.cells.items():
+            if given.only is None or name in given.only:
+                for peer in _peers_of(given.store) if given.peers and cell.is_for_peers else (JOBBOARD,):
+                    measured[name, peer.name].append(_measure(pressure.start, peer, cell, given, name))
+    _show({of: _medians(rounds) for of, rounds in measured.items()}, given)
+
+
+def _show(measured: dict[tuple[str, str], Costs], given: argparse.Namespace) -> None:
     rows = [("cell", "lives of", "first", "last", "best", "worst", "last/first", "worst/best", "lives/s at last")]
     curves: dict[str, list[tuple[float, float]]] = {}
-    for name, cell in pressure.cells.items():
-        if given.only is not None and name not in given.only:
-            continue
-        for peer in _peers_of(given.store) if given.peers and cell.is_for_peers else (JOBBOARD,):
-            costs = _measure(pressure.start, peer, cell, given, name)
-            curves[f"{peer.name}, {name}"] = [(n * given.window, cpu) for n, cpu in enumerate(costs.cpu, 1)]
-            first, last, best, worst = costs.cpu[0], costs.cpu[-1], min(costs.cpu), max(costs.cpu)
-            ratios = f"{last / first:.2f}", f"{worst / best:.2f}"
-            rows.append((name, peer.name, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
+    for (name, peer), costs in measured.items():
+        curves[f"{peer}, {name}"] = [(n * given.window, cpu) for n, cpu in enumerate(costs.cpu, 1)]
+        first, last, best, worst = costs.cpu[0], costs.cpu[-1], min(costs.cpu), max(costs.cpu)
+        ratios = f"{last / first:.2f}", f"{worst / best:.2f}"
+        rows.append((name, peer, *map(short, (first, last, best, worst)), *ratios, short(costs.rates[-1])))
     print_rows(rows)
     if given.chart is not None:
         title = f"{given.store}: CPU of the server for a life"
         draw_curves(curves, title, "seconds", "microseconds", given.chart)
+
+
+def _medians(rounds: list[Costs]) -> Costs:
+    """Return the median of all rounds for each window: what else a machine does falls into another window each time."""
+    cpu = [statistics.median(window) for window in zip(*(costs.cpu for costs in rounds), strict=True)]
+    rates = [statistics.median(window) for window in zip(*(costs.rates for costs in rounds), strict=True)]
+    return Costs(cpu, rates)
 
 
 def _peers_of(store: str) -> list[Peer]:
