@@ -192,14 +192,14 @@ class TestJson:
     def test_a_post_whose_outcome_is_unknown_is_answered_with_the_uuid_to_retry_with(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        post = board.post
+        post_many = board.post_many
 
         def lose_the_answer(*arguments: Any, **options: Any) -> None:
-            post(*arguments, **options)
+            post_many(*arguments, **options)
             raise BoardUnavailable("no answer")
 
         with monkeypatch.context() as patched:
-            patched.setattr(board, "post", lose_the_answer)
+            patched.setattr(board, "post_many", lose_the_answer)
             answer = _send(ask_as(board, "post"), {"name": "mail"})
         assert (answer.status_code, answer.json()["error"]) == (503, "no answer")
         again = _send(ask_as(board, "post"), {"name": "mail", "uuid": answer.json()["uuid"]})
@@ -214,7 +214,7 @@ class TestJson:
             (b"\xff", "the body is no JSON that can be read"),
             (b'{"name": NaN}', "JSON has no number NaN"),
             (b"[" * 100_000, "the body is no JSON that can be read"),
-            ([], "the body must be a JSON object"),
+            ([], "a job must be a JSON object"),
             ({}, "the job has no name"),
             ({"name": ""}, "name must"),
             ({"name": 1}, "name must"),
@@ -294,7 +294,7 @@ class TestJson:
 
     def test_no_other_page_takes_json(self, board: JobBoard) -> None:
         """They are asked from the console's own pages only, and JSON comes from programs, too."""
-        job = board.post("mail")
+        board.post("mail")
         ask = ask_as(board, *RIGHTS)
         for page in (
             "names",
@@ -305,7 +305,6 @@ class TestJson:
             "schedules",
             "conductors",
             "bulk",
-            f"jobs/{job.uuid}",
         ):
             answer = ask.ask("POST", f"/b/jobs/{page}", json={"action": "pause", "name": "mail"})
             assert (answer.status_code, list(answer.json())) == (415, ["error"]), page
@@ -313,18 +312,19 @@ class TestJson:
         assert ask.ask("POST", "/b/jobs/overview", json={}).status_code in (404, 405)
         assert len(list(board.iterjobs())) == 1
 
-    def test_the_example_of_the_guide_posts_a_job(self, board: JobBoard, tmp_path: Path) -> None:
+    def test_the_example_of_the_guide_posts_a_job_and_asks_how_it_stands(self, board: JobBoard, tmp_path: Path) -> None:
         if shutil.which("curl") is None:
             pytest.skip("the package curl is missing: apt-get install curl")
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login shop password secret\n")
-        (example,) = re.findall(
-            r"^\.\. code-block:: shell\n\n((?:    .*\n)*    curl (?:.*\n    )*.*)", _GUIDE.read_text(), re.MULTILINE
-        )
-        with served_app(BasicAuth(app({"jobs": board}, access=allow("post")), {"shop": "secret"})) as url:
+        (example,) = re.findall(r"^\.\. code-block:: shell\n\n((?:    .*\n)*)", _GUIDE.read_text(), re.MULTILINE)
+        console = app({"jobs": board}, access=allow("post", "details"))
+        with served_app(BasicAuth(console, {"shop": "secret"})) as url:
             command = textwrap.dedent(example).replace("http://127.0.0.1:8910", url)
-            answer = subprocess.check_output(["bash", "-c", command], cwd=tmp_path, timeout=60)
+            answers = subprocess.check_output(["bash", "-c", command], cwd=tmp_path, text=True, timeout=60)
         (job,) = board.iterjobs()
-        assert json.loads(answer) == {"uuid": job.uuid}
+        posted, told = map(json.loads, answers.replace("}{", "}\n{").splitlines())
+        assert posted == {"uuid": job.uuid}
+        assert (told["uuid"], told["state"], told["details"]) == (job.uuid, "UNCLAIMED", {"to": "ann"})
         assert (job.name, job.details) == ("mail", {"to": "ann"})
 
     def test_with_names_and_passwords_each_post_has_its_user(self, board: JobBoard) -> None:

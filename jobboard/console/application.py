@@ -27,7 +27,7 @@ from jobboard.console.boards import console_boards
 from jobboard.console.guard import LOOPBACK, Guard
 from jobboard.console.pages import all_pages
 from jobboard.console.pages import boards as boards_page
-from jobboard.console.refusals import refusal, sends_json
+from jobboard.console.refusals import accepts_json, refusal, sends_json
 from jobboard.console.rights import Access, allow, check_rights
 from jobboard.console.static_files import answer_with_file
 from jobboard.console.view import Answer, OnAction, Page, Settings, View
@@ -145,7 +145,7 @@ class _Dispatcher:
     def endpoint(self, show: Answer, page: Page | None = None) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             try:
-                function = show if page is None or request.method != "POST" else _what_takes(page, request)
+                function = show if page is None else _what_answers(page, request)
                 view = await self._view(request, page)
             except HTTPException as error:
                 return refusal(request.headers, error.detail, error.status_code)
@@ -157,7 +157,7 @@ class _Dispatcher:
                 return response
             except (HTTPException, JobBoardError) as error:
                 status, text = _status_of(error)
-                if page is not None and function is page.take:
+                if page is not None and function in (page.take, page.tell):
                     return refusal(request.headers, text, status)
                 heading = "The store does not answer" if status == 503 else HTTPStatus(status).phrase
                 return view.render("error.html", status, text=text, heading=heading, retry=status == 503)
@@ -175,7 +175,7 @@ class _Dispatcher:
             return view
         if sends_json(request.headers):
             # Who only looks takes no memory.
-            view.require(page.right)
+            view.require_one(page.rights)
             return replace(view, body=await _body_of(request, "JSON", _MAX_JSON))
         form = await _body_of(request, "a form", _MAX_FORM)
         return replace(view, form=parse_qs(form.decode(errors="replace"), keep_blank_values=True))
@@ -189,8 +189,10 @@ class _Dispatcher:
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[what])
 
 
-def _what_takes(page: Page, request: Request) -> Answer:
-    """Return what answers the POST of a form, or of JSON; nothing of a page that takes forms is asked with JSON."""
+def _what_answers(page: Page, request: Request) -> Answer:
+    """Return what answers a program or a browser; nothing of a page that takes forms is asked with JSON."""
+    if request.method != "POST":
+        return page.tell if page.tell is not None and accepts_json(request.headers) else page.show
     is_json = sends_json(request.headers)
     function = page.take if is_json else page.act
     if function is None and is_json:

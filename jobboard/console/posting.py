@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
+from jobboard.console.programs import json_of, refused
 from jobboard.console.view import View
-from jobboard.errors import AlreadyPosted, BoardUnavailable, TooLarge
+from jobboard.errors import AlreadyPosted, BoardUnavailable, NotFound, TooLarge
+from jobboard.job import Posting
 from jobboard.operate.durations import seconds_of
-from jobboard.operate.json_values import parse_json
 from jobboard.validation import check_text, check_uuid, new_uuid
 
 if TYPE_CHECKING:
     from jobboard.job import Job
 
 
-def post_checked(view: View, name: str, details: dict[str, Any] | None, **options: Any) -> Job:
-    """Post a job whose details ``check_details`` lets pass; a uuid that was posted before is the job that is there.
+def post_checked(view: View, postings: Sequence[Posting]) -> list[Job]:
+    """Post jobs whose details ``check_details`` lets pass; a uuid that was posted before is the job that is there.
 
-    :param options: of :meth:`JobBoard.post`, as are the errors.
-    :raises ValueError, TypeError: of ``check_details``, too.
+    :raises ValueError, TypeError: of ``check_details``; else as :meth:`JobBoard.post_many`.
     """
-    check_text("name", name)
-    if view.settings.check_details is not None:
-        view.settings.check_details(name, {} if details is None else details)
-    job: Job = view.board.post(name, details, **options)
-    view.acted("post", [job.uuid])
-    return job
+    for posting in postings:
+        check_text("name", posting.name)
+        if view.settings.check_details is not None:
+            view.settings.check_details(posting.name, {} if posting.details is None else posting.details)
+    jobs = view.board.post_many(postings)
+    view.acted("post", [job.uuid for job in jobs])
+    return jobs
 
 
 def _span(value: object) -> object:
@@ -57,39 +58,68 @@ _OPTIONS: Mapping[str, Callable[[object], object]] = {
     "start_by": _moment,
     "key_for": _span,
     "max_delay": _span,
+    "after": _as_it_is,
+    "before": _as_it_is,
+    "if_failed": _as_it_is,
 }
 
 
 def post_json(view: View) -> Response:
-    """Post the job that the body of a request says, and answer with its uuid; a sentence says why it is refused."""
+    """Post the job, or the jobs, of a request, and answer with uuids; a sentence says why nothing is posted."""
+    given = json_of(view)
+    is_batch = isinstance(given, dict) and "jobs" in given
+    uuids: list[str] = []
     try:
-        given = parse_json(view.body.decode())
-    except (ValueError, RecursionError) as error:
-        return _refused(400, f"the body is no JSON that can be read: {error}")
-    uuid: str | None = None
-    try:
-        name, details, options = _asked_for(given)
-        uuid = options["uuid"]
-        job = post_checked(view, name, details, **options)
+        postings = _batch_of(given) if is_batch else [_posting_of(given)]
+        uuids = [str(posting.uuid) for posting in postings]
+        jobs = post_checked(view, postings)
     except TooLarge as error:
-        return _refused(413, str(error))
+        return refused(413, str(error))
     except BoardUnavailable as error:
-        # It may be on the board. The same request with this uuid is safe.
-        return _refused(503, str(error), uuid=uuid)
+        # They may be on the board. The same request with these uuids is safe.
+        return refused(503, str(error), **_named(uuids, is_batch))
     except AlreadyPosted as error:
-        return _refused(409, str(error), has_key=error.uuid)
+        return refused(409, str(error), has_key=error.uuid)
+    except NotFound as error:
+        return refused(409, str(error))
     except (TypeError, ValueError, RecursionError) as error:
-        return _refused(400, str(error))
-    return JSONResponse({"uuid": job.uuid}, 201, {"Location": view.url(f"jobs/{job.uuid}")})
+        return refused(400, str(error))
+    where = view.url("jobs") if is_batch else view.url(f"jobs/{jobs[0].uuid}")
+    return JSONResponse(_named([job.uuid for job in jobs], is_batch), 201, {"Location": where})
 
 
-def _asked_for(given: object) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
-    """Return the name, the details and the options, with a uuid.
+def _named(uuids: list[str], is_batch: bool) -> dict[str, Any]:
+    """Return the uuids as an answer has them; none of a request that was not read."""
+    if is_batch:
+        return {"uuids": uuids}
+    return {"uuid": uuids[0]} if uuids else {}
+
+
+def _batch_of(given: dict[str, Any]) -> list[Posting]:
+    """Return the postings of several jobs, which name each other by their uuids.
+
+    :raises TypeError, ValueError: says what is wrong with which of them.
+    """
+    if list(given) != ["jobs"] or not isinstance(given["jobs"], list) or not given["jobs"]:
+        raise TypeError('several jobs are one field: {"jobs": [{"name": ...}, {"name": ...}]}')
+    postings = []
+    for number, each in enumerate(given["jobs"]):
+        try:
+            postings.append(_posting_of(each))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"jobs[{number}]: {error}") from None
+    if len({posting.uuid for posting in postings}) < len(postings):
+        raise ValueError("two of the jobs have the same uuid")
+    return postings
+
+
+def _posting_of(given: object) -> Posting:
+    """Return the posting that JSON says, with a uuid.
 
     :raises TypeError, ValueError: says what is wrong with it.
     """
     if not isinstance(given, dict):
-        raise TypeError('the body must be a JSON object, such as {"name": "mail", "details": {"to": "ann"}}')
+        raise TypeError('a job must be a JSON object, such as {"name": "mail", "details": {"to": "ann"}}')
     known = ("name", "details", *_OPTIONS)
     for field in given:
         if field not in known:
@@ -99,9 +129,10 @@ def _asked_for(given: object) -> tuple[str, dict[str, Any] | None, dict[str, Any
     details = given.get("details")
     if details is not None and not isinstance(details, dict):
         raise TypeError("details must be a JSON object")
-    options = {field: read(given[field]) for field, read in _OPTIONS.items() if given.get(field) is not None}
-    return given["name"], details, {**options, "uuid": check_uuid(options.get("uuid", new_uuid()))}
-
-
-def _refused(status: int, text: str, **more: str | None) -> Response:
-    return JSONResponse({"error": text, **more}, status)
+    options: dict[str, Any] = {
+        field: read(given[field]) for field, read in _OPTIONS.items() if given.get(field) is not None
+    }
+    for field in ("after", "before"):
+        if not isinstance(options.get(field, []), list):
+            raise TypeError(f"{field} must be a list of uuids")
+    return Posting(given["name"], details, **{**options, "uuid": check_uuid(options.get("uuid", new_uuid()))})

@@ -42,9 +42,10 @@ class Page:
 
     :ivar path: as Starlette's routes have it, with no slash first: ``jobs``, ``jobs/{uuid}``; empty for the overview.
     :ivar show: answers GET.
+    :ivar tell: answers a GET that accepts JSON only, by JSON; None for a page that has none.
     :ivar act: answers POST; must ask ``view.require(...)`` for a right before it changes anything.
     :ivar take: answers a POST of JSON, by JSON; it is for programs, which send no headers of a browser.
-    :ivar right: what that needs, which is asked for before the body is read.
+    :ivar rights: one of them is needed for that, and asked for before the body is read.
     :ivar title: its entry in the navigation; None for none.
     :ivar order: the place in the navigation; the smallest comes first.
     """
@@ -53,7 +54,8 @@ class Page:
     show: Answer
     act: Answer | None = None
     take: Answer | None = None
-    right: str = ""
+    tell: Answer | None = None
+    rights: tuple[str, ...] = ()
     title: str | None = None
     order: int = 100
 
@@ -120,6 +122,11 @@ class View:
         """Refuse the request with 403 if the user lacks a right."""
         if not self.may(right):
             raise HTTPException(403, f"you lack the right {right!r} here: to {RIGHTS[right]}")
+
+    def require_one(self, rights: Sequence[str]) -> None:
+        """Refuse the request with 403 if the user has none of these rights."""
+        if not any(map(self.may, rights)):
+            self.require(rights[0])
 
     def query(self, name: str) -> str:
         """Return a parameter of the URL as it is; the last one of several; "" if there is none."""

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jobboard.console.carried import as_json, brief_value, details_of
+from jobboard.console.programs import CHANGES, change_job, tell_job
 from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
 from jobboard.console.timeline import Row, rows_of
@@ -180,4 +181,12 @@ def _steps(job: Job) -> list[tuple[Any, float | None]]:
     return [(line, None if one is None else (line.at - one.at).total_seconds()) for line, one in pairs][::-1]
 
 
-PAGES = (Page("jobs/{uuid}", show, act),)
+def tell(view: View) -> Response:
+    return tell_job(view, job_of(view))
+
+
+def take(view: View) -> Response:
+    return change_job(view, job_of(view))
+
+
+PAGES = (Page("jobs/{uuid}", show, act, take, tell, rights=tuple(CHANGES)),)

@@ -249,6 +249,6 @@ def show_trash(view: View) -> Response:
 
 
 PAGES = (
-    Page("jobs", show, take=post_json, right="post", title="Jobs", order=20),
+    Page("jobs", show, take=post_json, rights=("post",), title="Jobs", order=20),
     Page("trash", show_trash, title="Trash", order=30),
 )

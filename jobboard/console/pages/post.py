@@ -11,6 +11,7 @@ from jobboard.console.posting import post_checked
 from jobboard.console.shared import Message, answers_of, checked
 from jobboard.console.view import Page, View
 from jobboard.errors import AlreadyPosted, NotFound
+from jobboard.job import Posting
 from jobboard.operate.durations import seconds_of
 from jobboard.operate.json_values import parse_details
 from jobboard.states import JobPriority
@@ -39,7 +40,7 @@ def act(view: View) -> Response:
                 "Nothing was posted: this form was sent before, with other values. Send it again to post this one, too."
             )
             return _form(view, typed, new_uuid(), Message("warn", text), 409, posted=uuid)
-        job = post_checked(view, name, details, uuid=uuid, **options, delay=_delay_of(typed))
+        [job] = post_checked(view, [Posting(name, details, uuid=uuid, **options, delay=_delay_of(typed))])
     except AlreadyPosted as error:
         return _form(view, typed, uuid, Message("bad", f"Nothing was posted: {error}."), 409, posted=error.uuid)
     except (TypeError, ValueError, RecursionError) as error:
