@@ -124,7 +124,7 @@ def _may(url: str, action: str, *users: str) -> bool:
 def test_behind_a_proxy_who_has_no_name_has_no_rights(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/jobs.db"
     with backend("jobs", uri) as board:
-        with serving("--board", uri, "--behind-proxy", "--allow", "pause,resume") as url:
+        with serving("--board", uri, "--behind-proxy", "--allow", "pause", "--allow", "details,resume") as url:
             assert not _may(url, "pause")
             assert not _may(url, "pause", "")
             # A proxy that adds its header to that of the request, instead of replacing it.

@@ -55,7 +55,12 @@ _where = options(
     click.option("--root-path", default="", metavar="PATH", help="The path that a proxy has removed, such as /jobs."),
 )
 _who = options(
-    click.option("--allow", default="", metavar="RIGHT,...", help="What users may do beside looking, or 'all'."),
+    click.option(
+        "--allow",
+        multiple=True,
+        metavar="RIGHT,...",
+        help="What users may do beside looking, or 'all'; may be repeated.",
+    ),
     click.option(
         "--auth",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -69,7 +74,7 @@ _who = options(
     ),
     click.option(
         "--anonymous",
-        default="",
+        multiple=True,
         metavar="RIGHT,...",
         help="With --behind-proxy: what requests without X-Forwarded-User may do beside looking; by default nothing.",
     ),
@@ -97,10 +102,10 @@ def serve(
     max_wait: float,
     max_run: float,
     root_path: str,
-    allow: str,
+    allow: Sequence[str],
     auth: Path | None,
     behind_proxy: bool,
-    anonymous: str,
+    anonymous: Sequence[str],
     hosts: Sequence[str],
 ) -> None:
     """Serve the console, pages about boards in a browser, until SIGTERM or SIGINT.
@@ -137,13 +142,12 @@ def serve(
     run(app, host, port, root_path, is_behind_proxy=behind_proxy)
 
 
-def _rights_of(option: str, given: str) -> frozenset[str]:
+def _rights_of(option: str, given: Sequence[str]) -> frozenset[str]:
     from jobboard.console.rights import RIGHTS, check_rights
 
+    named = [right.strip() for rights in given for right in rights.split(",") if right.strip()]
     try:
-        return check_rights(
-            RIGHTS if given == "all" else [right.strip() for right in given.split(",") if right.strip()]
-        )
+        return check_rights(RIGHTS if "all" in named else named)
     except ValueError as error:
         raise click.UsageError(f"{option}: {error}") from error
 
