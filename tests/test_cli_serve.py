@@ -28,6 +28,8 @@ pytest_plugins = ("helpers.command_fixtures",)
             ["--behind-proxy", "--anonymous", "look"],
             "--anonymous: there is no right 'look'; there are details, cancel,",
         ),
+        (["--allow", "ann=pause"], "--allow USER=RIGHT needs to know users: by --auth or --behind-proxy"),
+        (["--behind-proxy", "--allow", "ann=puase"], "--allow: there is no right 'puase'"),
         (["--anonymous", "release"], "--anonymous is for --behind-proxy: without a proxy --allow says"),
         (["--board", "memory://x"], "a memory board lives within one process"),
         (["--auth", "/none"], "does not exist"),
@@ -139,15 +141,49 @@ def test_behind_a_proxy_who_has_no_name_has_no_rights(tmp_path: Path) -> None:
             assert board.paused() == set()
 
 
+def test_users_may_have_rights_of_their_own(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/jobs.db"
+    (tmp_path / "users").write_text("ann:secret\nshop:secret\n")
+    options = ["--auth", str(tmp_path / "users"), "--allow", "pause", "--allow", "shop=post", "--allow", "shop=resume"]
+    with backend("jobs", uri) as board:
+        board.post("mail")
+        with serving("--board", uri, *options) as url:
+
+            def post(user: str) -> int:
+                return httpx.post(f"{url}/b/jobs/jobs", auth=(user, "secret"), json={"name": "mail"}).status_code
+
+            def act(user: str, action: str) -> int:
+                sent = {"data": {"action": action, "name": "mail"}, "headers": {"Sec-Fetch-Site": "same-origin"}}
+                return httpx.post(f"{url}/b/jobs/names", auth=(user, "secret"), **sent).status_code
+
+            assert [post("ann"), post("shop")] == [403, 201]
+            assert [act(user, action) for action in ("pause", "resume") for user in ("ann", "shop")] == [
+                303, 303, 403, 303
+            ]  # fmt: skip
+        with serving("--board", uri, "--behind-proxy", "--allow", "pause", "--allow", "shop=resume") as url:
+            assert [_may(url, "resume", user) for user in ("ann", "shop")] == [False, True]
+            assert not _may(url, "resume")
+
+
+def test_a_user_of_its_own_rights_must_be_known(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text("ann:secret\n")
+    options = ["--board", f"sqlite:///{tmp_path}/jobs.db", "--auth", str(tmp_path / "users"), "--allow", "eve=pause"]
+    result = process("serve", *options)
+    assert (result.returncode, "--allow: there is no user 'eve' in --auth" in result.stderr) == (2, True)
+
+
 def test_behind_a_proxy_users_of_a_file_are_known(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/jobs.db"
     (tmp_path / "users").write_text("ann:secret\n")
     with backend("jobs", uri) as board:
-        board.post("mail")
-        options = ("--behind-proxy", "--auth", str(tmp_path / "users"), "--allow", "pause")
+        job = board.post("mail")
+        options = ("--behind-proxy", "--auth", str(tmp_path / "users"), "--allow", "trash")
         with serving("--board", uri, *options) as url:
-            sent = {"data": {"action": "pause", "name": "mail"}, "headers": {"Sec-Fetch-Site": "same-origin"}}
-            assert httpx.post(f"{url}/b/jobs/names", auth=("ann", "secret"), **sent).status_code == 303
+            # What a client says of itself, and no proxy has removed, is not believed.
+            headers = {"Sec-Fetch-Site": "same-origin", "X-Forwarded-User": "eve"}
+            sent = {"data": {"action": "trash", "confirmed": "yes"}, "headers": headers}
+            assert httpx.post(f"{url}/b/jobs/jobs/{job.uuid}", auth=("ann", "secret"), **sent).status_code == 200
+        assert job.history[-1].who == "ann"
 
 
 def test_its_help_has_examples() -> None:

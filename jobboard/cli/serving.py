@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from jobboard.cli.values import read_text
 from jobboard.errors import BoardUnavailable, NotFound
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from jobboard.board import JobBoard
 
 _AUTH = "JOBBOARD_CONSOLE_AUTH"
@@ -28,6 +31,7 @@ Examples:
   jobboard serve --board sqlite:///jobs.db
   jobboard serve --board redis://localhost --allow release,restore,run_now
   jobboard serve --board orders=redis://localhost --board mail=postgresql://db.example.org/app
+  jobboard serve --board redis://localhost --auth users.txt --allow restore --allow shop=post,cancel
   jobboard serve --board redis://localhost --host 0.0.0.0 --auth users.txt --allow-host ops.example.org
   jobboard serve --board redis://localhost --behind-proxy --allow-host ops.example.org --root-path /jobs
 """
@@ -58,8 +62,8 @@ _who = options(
     click.option(
         "--allow",
         multiple=True,
-        metavar="RIGHT,...",
-        help="What users may do beside looking, or 'all'; may be repeated.",
+        metavar="[USER=]RIGHT,...",
+        help="What users may do beside looking, or 'all'; USER= for one of them. May be repeated.",
     ),
     click.option(
         "--auth",
@@ -116,8 +120,8 @@ def serve(
     from jobboard.console import app as console
     from jobboard.console.boards import by_slug
     from jobboard.console.guard import LOOPBACK
-    from jobboard.console.proxy_users import proxy_access, user_or_console
-    from jobboard.console.rights import allow as allowing
+    from jobboard.console.proxy_users import forwarded_user, user_or_console
+    from jobboard.console.rights import allow_users
     from jobboard.operate.verdict import Limits
 
     if root_path and not root_path.startswith("/"):
@@ -128,18 +132,42 @@ def serve(
         raise click.UsageError("--anonymous is for --behind-proxy: without a proxy --allow says what all users may do")
     users = _users_of(auth)
     _check_address(host, users is not None or behind_proxy)
-    rights, others = _rights_of("--allow", allow), _rights_of("--anonymous", anonymous)
-    # Of --auth every user is known, also where the proxy names none.
-    access = proxy_access(rights, others) if behind_proxy and users is None else allowing(*rights)
+    own = _own_rights(allow, users, behind_proxy)
+    rights = _rights_of("--allow", [each for each in allow if "=" not in each])
+    # Of --auth every user is known, also where the proxy names none, or another one.
+    is_named_by_proxy = behind_proxy and users is None
+    user_of = forwarded_user if is_named_by_proxy else _authenticated
+    access = allow_users(user_of, rights, own, _rights_of("--anonymous", anonymous) if is_named_by_proxy else rights)
     boards = _boards_of(session, uris, board_name)
     names = {*LOOPBACK, *hosts, f"[{host}]" if ":" in host else host}
-    who = user_or_console if behind_proxy else None
+    who = user_or_console if is_named_by_proxy else None
     app = console(by_slug(boards), access=access, who=who, hosts=names, rates=rates, limits=Limits(max_wait, max_run))
     if users is not None:
         from jobboard.console.basic_auth import BasicAuth
 
         app = BasicAuth(app, users)
     run(app, host, port, root_path, is_behind_proxy=behind_proxy)
+
+
+def _authenticated(request: Request) -> str | None:
+    user = request.scope.get("user")
+    return None if user is None else str(user.username)
+
+
+def _own_rights(
+    allow: Sequence[str], users: Mapping[str, str] | None, is_behind_proxy: bool
+) -> dict[str, frozenset[str]]:
+    """Return the rights that are given to single users."""
+    own: dict[str, list[str]] = defaultdict(list)
+    for user, is_one, rights in (each.partition("=") for each in allow):
+        if is_one:
+            own[user].append(rights)
+    if own and users is None and not is_behind_proxy:
+        raise click.UsageError("--allow USER=RIGHT needs to know users: by --auth or --behind-proxy")
+    for user in own:
+        if users is not None and user not in users:
+            raise click.UsageError(f"--allow: there is no user {user!r} in --auth")
+    return {user: _rights_of("--allow", rights) for user, rights in own.items()}
 
 
 def _rights_of(option: str, given: Sequence[str]) -> frozenset[str]:

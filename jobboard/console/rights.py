@@ -42,6 +42,29 @@ def allow(*rights: str) -> Access:
     return lambda _request: known
 
 
+def allow_users(
+    user_of: Callable[[Request], str | None],
+    rights: Collection[str],
+    own: Mapping[str, Collection[str]],
+    anonymous: Collection[str] = (),
+) -> Access:
+    """Return an ``access`` that gives users these rights, and some of them others besides.
+
+    :param user_of: returns whose request it is, or None.
+    :param own: further rights, by users.
+    :param anonymous: those of requests of nobody.
+    :raises ValueError: there is no such right.
+    """
+    known, unknown = check_rights(rights), check_rights(anonymous)
+    by_user = {user: known | check_rights(further) for user, further in own.items()}
+
+    def access(request: Request) -> Rights:
+        user = user_of(request)
+        return unknown if user is None else by_user.get(user, known)
+
+    return access
+
+
 def check_rights(rights: Collection[str]) -> frozenset[str]:
     """Return the rights as a set, or raise ValueError."""
     for right in rights:
