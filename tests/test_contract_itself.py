@@ -69,7 +69,7 @@ def test_every_mutation_of_the_seam_loses_a_reply() -> None:
         "maintenance.tidy", "maintenance.audit", "maintenance.holders", "maintenance.pauses",
         "maintenance.server_version", "books.load", "books.page", "limits.all", "limits.lane", "limits.longest",
         "edges.parents", "edges.children", "edges.first_children", "edges.first_parents",
-        "edges.counts", "edges.graphs", "steps.load", "steps.signals",
+        "edges.counts", "edges.graphs", "edges.dropped", "steps.load", "steps.signals",
     }  # fmt: skip
     of_roles = {name_of(name, method) for name, role in ROLES.items() for method in role.__abstractmethods__}
     primitives = Backend.__abstractmethods__ | of_roles

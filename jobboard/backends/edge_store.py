@@ -80,6 +80,10 @@ class EdgeStore(abc.ABC):
         Its jobs may not know yet that it is sealed, or given up.
         """
 
+    @abc.abstractmethod
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        """Tell of each of up to 100 jobs whether it was given up with its graph, and is still remembered."""
+
 
 class NoEdges(EdgeStore):
     """What a store has that keeps no edges."""
@@ -113,3 +117,6 @@ class NoEdges(EdgeStore):
 
     def graphs(self, children: Sequence[str]) -> list[str | None]:
         return [None for _ in children]
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        return [False for _ in uuids]

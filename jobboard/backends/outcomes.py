@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, EdgeRow, Outcome
+from jobboard.backends.reasons import GRAPH_DROPPED
 from jobboard.backends.rows import JobRow
 from jobboard.states import LIVE, JobState
 
@@ -17,6 +18,11 @@ def outcome_of(row: JobRow | None) -> Outcome:
         return Outcome.FAILED
     # A consumed job keeps its owner, also if its cancel was asked for.
     return Outcome.GONE if row.cancel_asked and row.owner is None else Outcome.DONE
+
+
+def was_dropped(row: JobRow | None) -> bool:
+    """Whether a job was given up with its graph, before anybody could see it."""
+    return row is not None and row.state is JobState.COMPLETE and row.reason == GRAPH_DROPPED
 
 
 def has_children(row: JobRow) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from jobboard.backends.edge_rows import EdgePage, EdgeRow
 from jobboard.backends.edge_store import EdgeStore
+from jobboard.backends.rows import JobRow
 
 #: Of how many jobs one request reads edges, and how many of each.
 _JOBS, _FIRST = 100, 20
@@ -42,6 +43,23 @@ def children_of_each(call: Callable[..., Any], edges: EdgeStore, parents: Sequen
     :param call: sends a request until its answer is certain.
     """
     return _of_each(call, edges.first_children, edges.children, parents, _CHILDREN)
+
+
+def without_dropped(
+    call: Callable[..., Any], edges: EdgeStore, rows: Mapping[str, JobRow | None]
+) -> dict[str, JobRow | None]:
+    """Return these jobs but those that were given up with a graph that was never complete: they never were.
+
+    No request unless one of them is not there; else one for each hundred of these.
+
+    :param call: sends a request until its answer is certain.
+    """
+    missing = [uuid for uuid, row in rows.items() if row is None]
+    dropped = set[str]()
+    for at in range(0, len(missing), _JOBS):
+        some = missing[at : at + _JOBS]
+        dropped.update(uuid for uuid, never in zip(some, call(edges.dropped, some), strict=True) if never)
+    return {uuid: row for uuid, row in rows.items() if uuid not in dropped}
 
 
 def _of_each(

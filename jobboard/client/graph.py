@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED_BYTES
-from jobboard.backends.reasons import GRAPH_DROPPED
-from jobboard.backends.rows import JobRow, NewJob, Posted, PostOutcome
+from jobboard.backends.outcomes import was_dropped
+from jobboard.backends.rows import NewJob, Posted, PostOutcome
 from jobboard.states import JobState
 
 #: What becomes of a posting that finds the job which it asks for.
@@ -54,11 +54,8 @@ def elsewhere(jobs: Sequence[NewJob]) -> dict[str, list[str]]:
 def may_be_unfinished(answer: Posted) -> bool:
     """Whether a posting has found a job that may be part of a graph which is not complete, or was dropped with it."""
     row = answer.row
-    return answer.outcome in _FOUND and row.ties is not None and row.ties.has_parents and not _was_cancelled(row)
-
-
-def _was_cancelled(row: JobRow) -> bool:
-    return row.state is JobState.COMPLETE and row.reason != GRAPH_DROPPED
+    has_parents = row.ties is not None and row.ties.has_parents
+    return answer.outcome in _FOUND and has_parents and (row.state is not JobState.COMPLETE or was_dropped(row))
 
 
 def stand_ins(jobs: Sequence[NewJob], answers: Sequence[Posted]) -> dict[str, str]:

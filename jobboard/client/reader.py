@@ -14,6 +14,7 @@ from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.rows import JobRow
 from jobboard.backends.timelimit import time_limit
 from jobboard.client.client import BackendClient
+from jobboard.client.edge_reading import without_dropped
 from jobboard.converter import Converter
 from jobboard.errors import NotFound
 from jobboard.events import EventKind, HistoryEntry, JobEvent
@@ -97,7 +98,8 @@ class JobReader:
         """Iterate over the children of a job, as they stand when each page is read."""
         for page in self._client.pages(repeat(_PAGE), self._client.backend.edges.children, uuid):
             uuids = [edge.child for edge in page.edges]
-            for child, row in zip(uuids, self._rows(uuids), strict=True):
+            rows = dict(zip(uuids, self._rows(uuids), strict=True))
+            for child, row in without_dropped(self._client.call, self._client.backend.edges, rows).items():
                 yield Child(child, "" if row is None else row.name, None if row is None else row.state)
 
     def _rows(self, uuids: list[str]) -> list[JobRow | None]:

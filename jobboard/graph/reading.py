@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.outcomes import may_have_children, outcome_of, reason_of
 from jobboard.client import BackendClient
-from jobboard.client.edge_reading import MAX_JOBS, children_of_each, parents_of_each
+from jobboard.client.edge_reading import MAX_JOBS, children_of_each, parents_of_each, without_dropped
 from jobboard.errors import NotFound
 from jobboard.graph.blocked import waits_for
 from jobboard.graph.holding import held_of
@@ -50,7 +50,7 @@ def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
     reader.add([uuid])
     reader.walk([uuid], reader.parents_of)
     reader.walk([uuid], reader.children_of)
-    if len(reader.rows) == 1 and reader.rows[uuid] is None:
+    if uuid not in reader.shown() or (len(reader.shown()) == 1 and reader.rows[uuid] is None):
         raise NotFound(f"no job {uuid} on board {client.name!r}")
     reader.walk(list(reader.rows), reader.relatives_of)
     return reader.graph(uuid)
@@ -81,18 +81,18 @@ def jobs_below(client: BackendClient, uuids: Sequence[str], most: int = MAX_JOBS
     reader = _Reader(client, most + len(uuids) - 1)
     reader.add(uuids)
     reader.walk(uuids, reader.children_of)
-    layers = layers_of(list(reader.rows), list(reader.edges))
+    layers = layers_of(reader.shown(), [pair for pair in reader.edges if reader.is_shown(pair)])
     given = set(uuids)
     order = [uuid for uuid in sorted(layers, key=layers.__getitem__) if uuid not in given]
     rows = [row for uuid in order if (row := reader.rows[uuid]) is not None]
     lost = [uuid for uuid in order if reader.rows[uuid] is None and reader.forgotten(uuid).state != COMPLETE]
-    return Below(rows, lost, reader.edges, reader.is_whole)
+    return Below(rows, lost, list(filter(reader.is_shown, reader.edges)), reader.is_whole)
 
 
 class _Reader:
     """What was read so far.
 
-    :ivar rows: of the jobs, the nearest first; None for one that the board remembers no more.
+    :ivar rows: of the jobs, the nearest first; None for one that the board remembers no more, or never showed.
     :ivar edges: pairs of parent and child, both of which are among the jobs.
     """
 
@@ -106,12 +106,22 @@ class _Reader:
         self._edge_of: dict[str, EdgeRow] = {}
         self._missing_parents = Counter[str]()
         self._asked: set[str] = set()
+        #: Jobs that were given up with a graph of which they were a part.
+        self._dropped: set[str] = set()
 
     def graph(self, root: str) -> Graph:
         known = {uuid: row for uuid, row in self.rows.items() if row is not None}
         held = held_of(known, links_of(self.rows, self.edges).children)
-        nodes = {uuid: self._node(uuid, row, uuid in held) for uuid, row in self.rows.items()}
-        return Graph(root, nodes, tuple(Edge(*pair) for pair in self.edges), self.is_whole)
+        nodes = {uuid: self._node(uuid, self.rows[uuid], uuid in held) for uuid in self.shown()}
+        edges = tuple(Edge(*pair) for pair in self.edges if self.is_shown(pair))
+        return Graph(root, nodes, edges, self.is_whole)
+
+    def shown(self) -> list[str]:
+        """Return the jobs but those that were given up before anybody could see them."""
+        return [uuid for uuid in self.rows if uuid not in self._dropped]
+
+    def is_shown(self, edge: tuple[str, str]) -> bool:
+        return self._dropped.isdisjoint(edge)
 
     def _node(self, uuid: str, row: JobRow | None, is_held: bool) -> Node:
         if row is None:
@@ -154,7 +164,9 @@ class _Reader:
         """Read jobs, and how many parents each has."""
         jobs, edges = self._client.backend.jobs, self._client.backend.edges
         for part in self._client.batches(uuids, _ROWS):
-            self.rows.update(zip(part, self._client.call(jobs.read, part), strict=True))
+            rows = dict(zip(part, self._client.call(jobs.read, part), strict=True))
+            self.rows.update(rows)
+            self._dropped |= rows.keys() - without_dropped(self._client.call, edges, rows).keys()
             for uuid, counts in zip(part, self._client.call(edges.counts, part), strict=True):
                 self._missing_parents[uuid] += counts.open + counts.done + counts.failed + counts.gone
 
@@ -187,7 +199,7 @@ class _Reader:
         for edge in edges:
             uuid = other(edge)
             is_new = uuid not in self.rows and uuid not in new
-            if (is_new and len(self.rows) + len(new) > self._most) or len(self.edges) >= MAX_EDGES:
+            if (is_new and len(self.rows) - len(self._dropped) + len(new) > self._most) or len(self.edges) >= MAX_EDGES:
                 self.is_whole = False
                 break
             met[uuid] = None
@@ -195,7 +207,7 @@ class _Reader:
                 new[uuid] = None
             self._keep(edge)
         self.add(list(new))
-        return list(met)
+        return [uuid for uuid in met if uuid not in self._dropped]
 
 
 def _parent_of(edge: EdgeRow) -> str:

@@ -24,7 +24,7 @@ from jobboard.backends.edge_rows import (
     without_results,
 )
 from jobboard.backends.edges import Ended, may_wait, settle
-from jobboard.backends.outcomes import edge_to
+from jobboard.backends.outcomes import edge_to, was_dropped
 from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, NewJob, Ties, Verdict
 from jobboard.backends.transition import Resolve
 from jobboard.states import LIVE, JobState
@@ -163,6 +163,10 @@ class PlainEdges:
     def graphs(self, children: Sequence[str]) -> list[str | None]:
         self._store.begin()
         return list(map(self._graph_of, children))
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        self._store.begin()
+        return [was_dropped(self._store.row_of(uuid)) for uuid in uuids]
 
     def _graph_of(self, child: str) -> str | None:
         edges = (edge for edge in self._of(child) if is_graph(edge.parent) and edge.outcome is Outcome.OPEN)

@@ -41,7 +41,7 @@ from jobboard.backends.etcd.planning import Existing
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Txn, after, count_prefix, get, put, scan, scan_prefix
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
-from jobboard.backends.outcomes import edge_to
+from jobboard.backends.outcomes import edge_to, was_dropped
 from jobboard.backends.rows import Verdict
 from jobboard.backends.transition import Resolve
 from jobboard.states import JobState
@@ -176,3 +176,7 @@ class EdgeStore(edge_store.EdgeStore):
         ops = [scan_prefix(self._keys.edges_of(child) + OPEN_GRAPH + b"/", 1, keys_only=True) for child in children]
         found = map(parents_in, self._expiry.read_board(ops) if ops else [])
         return [graph_of_parent(parents[0]) if parents else None for parents in found]
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        found = self._expiry.read(list(uuids)) if uuids else []
+        return [was_dropped(None if job is None else job.row) for job in found]

@@ -17,6 +17,7 @@ from jobboard.backends.edge_rows import (
     without_results,
 )
 from jobboard.backends.memory.client import MemoryClient
+from jobboard.backends.outcomes import was_dropped
 from jobboard.backends.rows import Verdict
 from jobboard.backends.transition import Resolve
 from jobboard.states import JobState
@@ -88,6 +89,11 @@ class EdgeStore(edge_store.EdgeStore):
         with self._lock:
             self._begin()
             return list(map(self._store.edges.open_graph_of, children))
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        with self._lock:
+            self._begin()
+            return [was_dropped(self._store.rows.get(uuid)) for uuid in uuids]
 
     def _parents(self, child: str, cursor: object | None, size: int) -> EdgePage:
         found = self._store.edges.by_child.get(child)

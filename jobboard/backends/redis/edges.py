@@ -7,6 +7,7 @@ from typing import Any
 
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, Outcome, without_results
 from jobboard.backends.edge_store import EdgeStore
+from jobboard.backends.reasons import GRAPH_DROPPED
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import pack, text_of
 from jobboard.backends.redis.ends import VERDICTS
@@ -65,6 +66,10 @@ class Edges(EdgeStore):
         if not children:
             return []
         return [text_of(graph) or None for graph in self._client.read("graphs", pack(list(children)))[1]]
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        reasons = self._client.read("dropped", pack(list(uuids)))[1] if uuids else []
+        return [text_of(reason) == GRAPH_DROPPED for reason in reasons]
 
 
 def _parents_of(child: str, last: bytes, found: Sequence[Sequence[Any]]) -> EdgePage:

@@ -62,3 +62,6 @@ class Edges(EdgeStore):
     def graphs(self, children: Sequence[str]) -> list[str | None]:
         numbers = self._fleet.locate(children)
         return self._fleet.split(numbers, children, lambda shard, some: shard.edges.graphs(some))
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        return self._fleet.split(self._fleet.locate(uuids), uuids, lambda shard, some: shard.edges.dropped(some))

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from jobboard.backends import edge_store
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, graph_of_parent
 from jobboard.backends.edges import settle
+from jobboard.backends.outcomes import was_dropped
 from jobboard.backends.rows import JobRow, Verdict
-from jobboard.backends.sql import edge_statements, marks, new_edges
+from jobboard.backends.sql import edge_statements, job_statements, marks, new_edges
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.expiry import expire_and_promote
 from jobboard.backends.sql.new_edges import NewEdges, standing_of
 from jobboard.backends.sql.reading import up_to_date
 from jobboard.backends.sql.resolving import ending, resolve
+from jobboard.backends.sql.rows import job_of
 from jobboard.backends.sql.schema import OUTCOMES
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
@@ -94,6 +96,12 @@ class Edges(edge_store.EdgeStore):
             rows = transaction.rows(edge_statements.OPEN_GRAPHS, children=transaction.list_of(children))
         found: dict[str, str] = {child: graph_of_parent(parent) for child, parent in rows}
         return [found.get(child) for child in children]
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        with up_to_date(self._transactions) as transaction:
+            rows = transaction.rows(job_statements.FIND_MANY, uuids=transaction.list_of(uuids)) if uuids else []
+        found = {job.uuid: job for job in map(job_of, rows)}
+        return [was_dropped(found.get(uuid)) for uuid in uuids]
 
 
 def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutcome:

@@ -17,6 +17,7 @@ from jobboard.backends.edge_rows import (
     without_results,
 )
 from jobboard.backends.kv.clock import ServerClock
+from jobboard.backends.outcomes import was_dropped
 from jobboard.backends.rows import Verdict
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_edge
@@ -202,3 +203,6 @@ class EdgeStore(edge_store.EdgeStore):
         edges = self._edges([(child, name) for child, name in map(last_two, names) if is_graph(name)])
         open_ones = {edge.child: graph_of_parent(edge.parent) for edge in edges if edge.outcome is Outcome.OPEN}
         return [open_ones.get(child) for child in children]
+
+    def dropped(self, uuids: Sequence[str]) -> list[bool]:
+        return list(map(was_dropped, self._jobs.current(list(uuids))))

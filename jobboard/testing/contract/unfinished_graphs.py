@@ -293,3 +293,19 @@ class UnfinishedGraphCases(EdgeCase):
         assert edges.graphs(asked) == [graph, graph, None, None, None, None, None]
         assert edges.graphs([]) == []
         drop(board, graph)
+
+    @of_edges
+    def test_who_was_given_up_with_a_graph_never_was_a_child(self, board: JobBoard) -> None:
+        """Such as what a handler began to post that died, or was refused: its job runs again, and its graph is well."""
+        graph, parent = fresh(board), board.post("extract")
+        child, dropped = post_after(board, parent), stage(board, graph, parent)
+        drop(board, graph)
+        edges = client_of(board).backend.edges
+        asked = [*uuids_of(dropped), child.uuid, fresh(board)]
+        eventually(lambda: edges.dropped(asked) == [True] * 3 + [False] * 2)
+        assert edges.dropped([]) == []
+        assert [each.uuid for each in parent.children()] == [child.uuid]
+        seen = board.graph(parent)
+        assert (set(seen.nodes), seen.gone, len(seen.edges)) == ({parent.uuid, child.uuid}, [], 1)
+        board.cancel(child)
+        assert board.graph(parent).gone == [board.graph(parent).nodes[child.uuid]]
