@@ -24,6 +24,9 @@ fetch(uuids)
 fetch_finished(uuids)
 local job = expire_or_promote(jobs[child])
 
+-- One in the trash waits for them once it is restored.
+local TAKES_PARENTS = {BLOCKED = true, DELAYED = true, TRASHED = true}
+
 local function link()
   local added = {}
   for _, parent in ipairs(parents) do
@@ -38,7 +41,7 @@ local function link()
   if #added == 0 then
     return 'REPEATED'
   end
-  if not job.has_parents or job.state ~= 'BLOCKED' and job.state ~= 'DELAYED' then
+  if not job.has_parents or not TAKES_PARENTS[job.state] then
     return 'STARTED'
   end
   take_keys(job)

@@ -10,6 +10,8 @@ from jobboard.backends.rows import IfFailed, JobRow
 from jobboard.backends.transition import Transition
 from jobboard.states import JobState
 
+_WAITING = (JobState.BLOCKED, JobState.DELAYED, JobState.TRASHED)
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -48,6 +50,11 @@ def may_wait(row: JobRow | None) -> bool:
     The edges of others don't say that a parent is back, but how it ended last.
     """
     return row is not None and row.ties is not None and (row.ties.has_parents or can_wait_again(row))
+
+
+def takes_parents(row: JobRow) -> bool:
+    """Whether a job waits for parents, so that it can wait for more; one in the trash does so once it is restored."""
+    return row.state in _WAITING and row.ties is not None and row.ties.has_parents
 
 
 def settle(row: JobRow, ended: Ended, now: float) -> Transition[None] | None:

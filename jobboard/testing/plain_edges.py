@@ -113,7 +113,8 @@ class PlainEdges:
         more = [parent for parent in parents if (child, parent) not in self._edges]
         if not more:
             return LinkOutcome.REPEATED
-        if row.state not in (JobState.BLOCKED, JobState.DELAYED) or row.ties is None or not row.ties.has_parents:
+        can_wait = row.state in (JobState.BLOCKED, JobState.DELAYED, JobState.TRASHED)
+        if not can_wait or row.ties is None or not row.ties.has_parents:
             return LinkOutcome.STARTED
         for parent in more:
             self._add(child, parent)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobboard.backends import edge_store, edges
-from jobboard.backends.changes import BLOCKED, DELAYED
 from jobboard.backends.edge_rows import (
     EDGE_OUTCOMES,
     EdgeCounts,
@@ -78,7 +77,7 @@ class EdgeStore(edge_store.EdgeStore):
         if not missing:
             return LinkOutcome.REPEATED
         row = job.row.seen()
-        if row.state not in (BLOCKED, DELAYED) or row.ties is None or not row.ties.has_parents:
+        if not edges.takes_parents(row):
             return LinkOutcome.STARTED
         new = [edge_to(child, known[parent].row) for parent in missing]
         standing = [next(iter(parents_in(part)), None) for part in linked[len(parents) :]]

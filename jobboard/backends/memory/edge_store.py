@@ -16,11 +16,11 @@ from jobboard.backends.edge_rows import (
     parent_of_graph,
     without_results,
 )
+from jobboard.backends.edges import takes_parents
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.outcomes import was_dropped
 from jobboard.backends.rows import Verdict
 from jobboard.backends.transition import Resolve
-from jobboard.states import JobState
 
 
 class EdgeStore(edge_store.EdgeStore):
@@ -39,8 +39,7 @@ class EdgeStore(edge_store.EdgeStore):
             missing = [parent for parent in parents if not store.edges.has(child, parent)]
             if not missing:
                 return LinkOutcome.REPEATED
-            waits = row.state in (JobState.BLOCKED, JobState.DELAYED) and row.ties is not None and row.ties.has_parents
-            if not waits:
+            if not takes_parents(row):
                 return LinkOutcome.STARTED
             for parent in missing:
                 store.edges.add(child, store.rows[parent])

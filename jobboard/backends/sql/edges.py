@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from jobboard.backends import edge_store
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, graph_of_parent
-from jobboard.backends.edges import settle
+from jobboard.backends.edges import settle, takes_parents
 from jobboard.backends.outcomes import was_dropped
-from jobboard.backends.rows import JobRow, Verdict
+from jobboard.backends.rows import Verdict
 from jobboard.backends.sql import edge_statements, job_statements, marks, new_edges
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.expiry import expire_and_promote
@@ -21,7 +21,6 @@ from jobboard.backends.sql.schema import OUTCOMES
 from jobboard.backends.sql.statement import Statement
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.transitions import save
-from jobboard.states import JobState
 
 
 class Edges(edge_store.EdgeStore):
@@ -113,7 +112,7 @@ def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutco
     missing = [parent for parent in parents if (parent,) not in rows]
     if not missing:
         return LinkOutcome.REPEATED
-    if not _waits(job):
+    if not takes_parents(job):
         return LinkOutcome.STARTED
     edges = NewEdges(transaction)
     ended = edges.add(job, [jobs[parent] for parent in missing])
@@ -122,7 +121,3 @@ def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutco
         change = settle(job, standing_of(transaction, [job])[child], transaction.now)
         save(transaction, [] if change is None else [(job, change)])
     return LinkOutcome.DONE
-
-
-def _waits(job: JobRow) -> bool:
-    return job.state in (JobState.BLOCKED, JobState.DELAYED) and job.ties is not None and job.ties.has_parents

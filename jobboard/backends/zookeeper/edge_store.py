@@ -16,6 +16,7 @@ from jobboard.backends.edge_rows import (
     parent_of_graph,
     without_results,
 )
+from jobboard.backends.edges import takes_parents
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.outcomes import was_dropped
 from jobboard.backends.rows import Verdict
@@ -31,10 +32,8 @@ from jobboard.backends.zookeeper.stored_job import StoredJob
 from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import UnitWriter
 from jobboard.errors import BoardUnavailable
-from jobboard.states import JobState
 
 #: The states of a job that can wait for more parents.
-_CAN_WAIT = (JobState.BLOCKED, JobState.DELAYED)
 
 
 MAX_RETRIES = 200
@@ -81,7 +80,7 @@ class EdgeStore(edge_store.EdgeStore):
         missing = [row for row, edge in zip(rows, there, strict=True) if edge is None]
         if not missing:
             return LinkOutcome.REPEATED
-        if job.state not in _CAN_WAIT or job.ties is None or not job.ties.has_parents:
+        if not takes_parents(job):
             return LinkOutcome.STARTED
         edges = NewEdges(layout, {child})
         for parent, folder in zip(parents, folders, strict=True):

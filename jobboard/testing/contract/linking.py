@@ -8,6 +8,7 @@ from jobboard.backends.edge_rows import EdgeCounts, LinkOutcome, Outcome
 from jobboard.board import JobBoard
 from jobboard.errors import InvalidPosting
 from jobboard.job import Job, Posting
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, drain, needs, uuids_of
 from jobboard.testing.contract.edge_case import (
     BLOCKED,
@@ -115,6 +116,27 @@ class LinkCases(EdgeCase):
             assert caught.value.path == "before"
         assert children_of(board, late) == {}
         assert not list(board.iterjobs(names=["rotate"]))
+
+    @of_edges
+    def test_a_job_in_the_trash_takes_more_parents_and_waits_for_them_once_it_is_restored(
+        self, board: JobBoard
+    ) -> None:
+        parent = board.post("crawl")
+        child = post_after(board, parent)
+        board.trash(child, by="an operator")
+        (claimed,) = board.claim_next("alice", {"crawl"})
+        parts = [Posting("part", after=[parent], before=[child]) for _ in range(3)]
+        board.consume(claimed, "alice", post=parts)
+        assert states_of(board, child) == [JobState.TRASHED]
+        assert counts_of(board, child) == EdgeCounts(open=3, done=1)
+        first, *others = board.claim_next("alice", {"part"}, limit=3)
+        board.consume(first, "alice")
+        board.restore(child)
+        assert states_of(board, child) == [BLOCKED]
+        for each in others:
+            assert states_of(board, child) == [BLOCKED]
+            board.consume(each, "alice")
+        assert uuids_of(drain(board)) == [child.uuid]
 
     @of_edges
     def test_many_postings_before_one_job_can_be_claimed_once_their_parent_has_ended(self, board: JobBoard) -> None:
