@@ -11,7 +11,9 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import Job, JobBoard, JobState, Posting
-from jobboard.limit import Rate
+from jobboard.backends.lane_rows import LimitRow
+from jobboard.backends.rows import Verdict
+from jobboard.limit import Limit, Rate
 from jobboard.testing import eventually
 from jobboard.testing.contract.lanes import states_of
 
@@ -118,3 +120,23 @@ def test_what_has_ended_leaves_nothing_of_its_lane_behind(board: JobBoard, hand:
         return not any(hand("EXISTS", kind) for kind in kinds)
 
     eventually(is_tidy)
+
+
+def test_a_look_at_many_lanes_withdraws_no_more_than_is_over_their_limits(board: JobBoard, hand: Hand) -> None:
+    limits, lanes = board._backend.limits, [f"a:{number}" for number in range(4)]
+    strict = LimitRow(Limit(lane="a:*", running=50, order="strict"), "1")
+    assert limits.put(strict, None) is Verdict.DONE
+    for lane in lanes:
+        board.post_many([Posting("resize", lane=lane, priority="low") for _ in range(50)])
+    for job in board.claim_next("alice", limit=200, expiry=LONG):
+        board.abandon(job, "alice")
+    for lane in lanes:
+        board.post_many([Posting("resize", lane=lane, priority="high") for _ in range(50)])
+    # Retries keep the slots of a strict lane; in this one better jobs go before them.
+    assert limits.put(LimitRow(Limit(lane="a:*", running=40), "2"), "1") is Verdict.DONE
+    limits.look(lanes)
+    assert [hand("ZCARD", f"held:{lane}") >= 40 for lane in lanes] == [True] * 4
+    for _ in range(9):
+        limits.look(lanes)
+    assert [hand("ZCARD", f"held:{lane}") for lane in lanes] == [40] * 4
+    assert board.audit() == []
