@@ -102,6 +102,16 @@ def test_a_limit_that_can_not_be_read_holds_nothing_up_and_is_set_aside(board: J
     assert hand("HGET", "unreadable", "lane\na") == b"\xc1"
 
 
+def test_a_limit_of_a_name_that_can_not_be_read_limits_nothing_once_it_is_set_aside(board: JobBoard, hand: Hand) -> None:
+    board.post_many([Posting("resize") for _ in range(6)])
+    for most, mend in ((1, lambda: board.limits.set(name="resize", running=3)), (3, lambda: board.audit(repair=True))):
+        board.limits.set(name="resize", running=most)
+        hand("HSET", "limits", "name\nresize", b"\xc1")
+        mend()
+    assert (list(board.limits), len(board.claim_next("alice", limit=9, expiry=LONG))) == ([], 6)
+    assert hand("EXISTS", "paused", "limited") == 0
+
+
 def test_what_has_ended_leaves_nothing_of_its_lane_behind(board: JobBoard, hand: Hand) -> None:
     board.limits.set(lane="a:*", running=2, rate=Rate(1000, per=1.0, burst=50))
     board.post_many([Posting("resize", lane=f"a:{number % 5}") for number in range(40)])

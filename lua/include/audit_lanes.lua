@@ -1,4 +1,5 @@
 -- include: lanes
+-- include: name_limits
 -- The part of an audit that checks lanes. audit.lua defines `repair`, `report`, `reindex` and CHUNK.
 
 local SETS_OF_LANES = {'held', 'lane', 'retrying'}
@@ -137,6 +138,10 @@ local function check_limits()
       report('', 'a limit can not be read: ' .. string.gsub(found[at], '\n', ' '))
       if repair then
         quarantine('limits', found[at], found[at + 1])
+        local name = string.match(found[at], '^name\n(.*)$')
+        if name then
+          limit_name(name, nil)
+        end
       end
     end
   end
