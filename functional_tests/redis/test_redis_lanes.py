@@ -102,7 +102,9 @@ def test_a_limit_that_can_not_be_read_holds_nothing_up_and_is_set_aside(board: J
     assert hand("HGET", "unreadable", "lane\na") == b"\xc1"
 
 
-def test_a_limit_of_a_name_that_can_not_be_read_limits_nothing_once_it_is_set_aside(board: JobBoard, hand: Hand) -> None:
+def test_a_limit_of_a_name_that_can_not_be_read_limits_nothing_once_it_is_set_aside(
+    board: JobBoard, hand: Hand
+) -> None:
     board.post_many([Posting("resize") for _ in range(6)])
     for most, mend in ((1, lambda: board.limits.set(name="resize", running=3)), (3, lambda: board.audit(repair=True))):
         board.limits.set(name="resize", running=most)
