@@ -21,6 +21,7 @@ from servers.redis_servers import RedisServer
 from servers.zookeeper_servers import ZooKeeperServer
 
 from jobboard import At, Cron, Every, Schedule, fetch
+from jobboard.apscheduler.stores import open_store
 from jobboard.cli.app import run
 
 redis_server = a_server(RedisServer)
@@ -101,6 +102,22 @@ def test_a_store_on_zookeeper_is_imported(zookeeper_server: ZooKeeperServer, cal
         check(call, tmp_path, f"zookeeper://{host}")
         assert sorted(client.get_children("/apscheduler")) == ["broken", "cron", "date", "interval", "print"]
     assert call("--from", f"zookeeper://{host}/none", status=2) == []
+
+
+def test_a_job_that_runs_for_the_last_time_while_its_store_is_read_is_left_out(
+    redis_server: RedisServer, zookeeper_server: ZooKeeperServer
+) -> None:
+    with redis_server.client() as client:
+        client.hset("leaving", mapping={"going": b"1", "staying": b"2"})
+        with open_store(redis_server.uri, "leaving") as both:
+            client.hdel("leaving", "going")
+            assert (both.count, list(both.jobs)) == (2, [("staying", b"2")])
+    with plain_client(zookeeper_server.uri) as client:
+        for id in ("going", "staying"):
+            client.create(f"/leaving/{id}", b"2", makepath=True)
+        with open_store(zookeeper_server.uri, "/leaving") as both:
+            client.delete("/leaving/going")
+            assert (both.count, list(both.jobs)) == (2, [("staying", b"2")])
 
 
 @pytest.mark.parametrize("scheme", ["redis", "postgresql", "mysql"])

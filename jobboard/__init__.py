@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from jobboard.job import Job, Posting
     from jobboard.limit import LaneStats, Limit, Rate
     from jobboard.logbook import LogBook
-    from jobboard.opening import open
+    from jobboard.opening import open as open
     from jobboard.participants import Entity
     from jobboard.scheduler import Scheduler
     from jobboard.schedules.collection import Schedules
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from jobboard.stats import BoardStats
     from jobboard.then import Then
 
+# Without ``open``, which would hide the builtin one from who imports ``*``.
 __all__ = [
     "AllOf",
     "AlreadyPosted",
@@ -120,7 +121,6 @@ __all__ = [
     "connect",
     "current_job",
     "fetch",
-    "open",
 ]
 
 #: The public names by the module that has them; a module is imported when one of its names is first used.
@@ -186,4 +186,4 @@ if not TYPE_CHECKING:  # to type checkers it would say that every name exists
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_MODULES)

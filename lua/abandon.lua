@@ -16,7 +16,9 @@ expire_and_promote('50')
 local function wait_for_signal(job, signal, reason, run_at)
   local who = job.owner
   job.run_at = nil
-  if run_at and run_at <= now or redis.call('HEXISTS', key('signals', job.uuid), signal) == 1 then
+  -- Without keys of its own it has none but those of an earlier job of its uuid, which is forgotten.
+  local was_sent = job.has_keys and redis.call('HEXISTS', key('signals', job.uuid), signal) == 1
+  if run_at and run_at <= now or was_sent then
     requeue(job, 'ABANDONED', reason)
     return
   end

@@ -9,31 +9,13 @@
 --
 -- include: expire_and_promote
 -- include: limits
+-- include: name_limits
 -- include: wake_names
 
 expire_and_promote('50')
 
 local request = cmsgpack.unpack(ARGV[1])
 local scope, pattern, version, after, is_deleted, running = unpack(request, 1, 6)
-
--- Let claims see the limit of a name: `paused` is read by each, `limited` by ends.
-local function limit_name(was)
-  if was then
-    redis.call('SREM', key('paused'), field(pattern, decimal(was)))
-  end
-  if running then
-    redis.call('SADD', key('paused'), field(pattern, decimal(running)))
-  end
-  local names = {}
-  for _, member in ipairs(redis.call('SMEMBERS', key('paused'))) do
-    names[#names + 1] = string.match(member, '^(.*\n)%d+$')
-  end
-  if #names > 0 then
-    redis.call('SET', key('limited'), '\n' .. table.concat(names))
-  else
-    redis.call('DEL', key('limited'))
-  end
-end
 
 local stored = decode_limit(redis.call('HGET', key('limits'), field(scope, pattern)) or nil)
 local found = stored and stored.version
@@ -50,7 +32,7 @@ else
 end
 announce('LIMITED', false, scope == 'name' and pattern, history_entry('LIMITED', request[7], nil, request[8]))
 if scope == 'name' then
-  limit_name(stored and stored.running)
+  limit_name(pattern, running)
   wake_names({pattern})
 end
 write_back()

@@ -203,6 +203,21 @@ async def test_calls_that_come_during_a_request_share_the_next_one(board: AsyncJ
     assert await board.job_count == 51
 
 
+async def test_a_call_for_which_no_thread_begins_holds_up_no_later_one(
+    board: AsyncJobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await board.post("resize")
+    with anyio.fail_after(10):
+        await board.post("rotate")
+    assert [job.name async for job in board.iterjobs()] == ["rotate"]
+
+
 async def test_a_taken_key_fails_only_its_own_post(board: AsyncJobBoard, lossy: LossyBackend) -> None:
     await board.post("resize", key="taken")
     gate, answers = Gate(lossy, "post"), dict[str, Any]()

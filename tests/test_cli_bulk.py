@@ -80,3 +80,12 @@ def test_one_of_many_that_is_gone_is_told_as_one(
     assert jobboard("restore", "--job-name", "a") == (
         "2 of 3 jobs named 'a' restored; 1 was not in the trash any more by then\n"
     )
+
+
+def test_a_release_of_a_job_that_was_to_stop_cancels_it(jobboard: Run, board: JobBoard) -> None:
+    jobs = [board.post("a") for _ in range(2)]
+    for job in jobs:
+        board.claim(job, "alice")
+        board.cancel(job)
+    assert "is cancelled" in jobboard("release", jobs[0].uuid)
+    assert as_json(jobboard("release", jobs[1].uuid, "--json")) == {"uuid": jobs[1].uuid, "gone": True}

@@ -86,6 +86,16 @@ def test_a_result_that_cannot_be_kept_fails_the_task_at_once(migrated: None, tas
     assert [error.exception_class.__name__ for error in result.errors] == [kind]
 
 
+def test_a_task_without_a_number_of_attempts_of_its_own_fails_by_its_own_error(migrated: None) -> None:
+    with site(max_attempts=None) as backend:
+        assert backend.tasks.of("django_site.tasks.fail")["max_attempts"] == 5
+        result = tasks.fail.using(max_attempts=None).enqueue()
+        board = backend.site.board()
+        with working(board):
+            eventually(lambda: board.get(result.id).record.attempts > 0 and board.get(result.id).record.last_error)
+        assert "ValueError: no" in (board.get(result.id).record.last_error or "")
+
+
 def test_a_task_that_failed_is_tried_again(migrated: None) -> None:
     from jobboard import Backoff
 

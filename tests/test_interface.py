@@ -35,11 +35,19 @@ from jobboard.backends.memory import MemoryBackend
 
 
 def test_what_is_shown_is_what_is_there() -> None:
-    assert dir(jobboard) == sorted(jobboard.__all__) == sorted(jobboard._MODULES)
-    for name in jobboard.__all__:
+    assert dir(jobboard) == sorted([*jobboard.__all__, "open"]) == sorted(jobboard._MODULES)
+    for name in dir(jobboard):
         assert getattr(jobboard, name) is getattr(import_module(jobboard._MODULES[name]), name)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         jobboard.Nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("package", ["jobboard", "jobboard.aio"])
+def test_who_imports_all_names_keeps_the_open_of_python(package: str) -> None:
+    names = dict[str, object]()
+    exec(f"from {package} import *", names)
+    assert "open" not in names
+    assert names["fetch"] is import_module(package).fetch
 
 
 @pytest.mark.parametrize("name", sorted(jobboard._MOVED))

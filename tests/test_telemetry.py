@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -188,6 +189,31 @@ def test_a_faulty_recorder_harms_no_job(
     assert board.get(good.uuid).record.result == 7
     assert "no disk" in (board.get(bad.uuid).record.last_error or "")
     assert any("a recorder failed" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("error", [TimeoutError, KeyboardInterrupt])
+def test_what_a_signals_handler_raises_is_no_fault_of_a_recorder(place: str, error: type[BaseException]) -> None:
+    def interrupt(*_: object) -> None:
+        raise error
+
+    class Slow(telemetry.Recorder):
+        @contextlib.contextmanager
+        def around(self, job: telemetry.RunningJob) -> Iterator[None]:
+            if place == "before":
+                signal.raise_signal(signal.SIGUSR1)
+            yield
+            if place == "after":
+                signal.raise_signal(signal.SIGUSR1)
+
+    remove, before = telemetry.add(Slow()), signal.signal(signal.SIGUSR1, interrupt)
+    job: Any = None
+    try:
+        with pytest.raises(error):
+            telemetry.call_handler(lambda job: 7, job)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        remove()
 
 
 def test_schedules_that_fire_are_told(notes: Notes) -> None:

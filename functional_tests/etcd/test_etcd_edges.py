@@ -19,7 +19,7 @@ from jobboard.backends.etcd.leftovers import Leftovers
 from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Txn, delete, delete_range, put, scan_prefix
 from jobboard.backends.etcd.txn import after as behind
-from jobboard.backends.rows import Fence
+from jobboard.backends.rows import Abandonment, Fence, Verdict
 from jobboard.board import client_of
 from jobboard.testing import eventually
 
@@ -187,6 +187,27 @@ def test_a_sweep_deletes_what_forgotten_jobs_have_left(server: EtcdServer, board
     assert keys_of(board, "signal/") == []
     assert len(keys_of(board, "edge/", "child/", "kept/")) == 3
     assert board.audit() == []
+
+
+def test_a_uuid_that_is_posted_again_has_no_steps_and_signals_of_a_job_that_is_forgotten(
+    server: EtcdServer, harness: EtcdHarness
+) -> None:
+    board = harness.board(retention=0)
+    store, job = client_of(board).backend, board.post("resize")
+    for name in ("charge", "pay"):
+        fence = Fence(job.uuid, "alice", board.claim(job, "alice", LONG))
+        for number in range(2):
+            store.steps.save(fence, StepRow(number, name, b"1"))
+        assert [step.name for step in store.steps.load(job.uuid, 0, 9)] == [name, name]
+        assert store.jobs.abandon([Abandonment(fence, signal="go")]) == [Verdict.DONE]
+        assert board.get(job.uuid).record.state is JobState.BLOCKED
+        assert board.signal(job, "go", name)
+        assert [signal.value for signal in job.signals()] == [name]
+        board.consume(board.claim_next("alice", expiry=LONG)[0], "alice")
+        # As if its time were over, before any sweep.
+        server.revoke_all()
+        job = board.post("resize", uuid=job.uuid)
+        assert (store.steps.load(job.uuid, 0, 9), store.steps.signals(job.uuid)) == ([], [])
 
 
 def test_a_sweep_leaves_nothing_of_an_edge_that_another_client_writes_meanwhile(

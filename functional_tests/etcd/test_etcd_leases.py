@@ -81,3 +81,13 @@ def test_a_post_that_ends_at_once_gets_a_new_lease_if_that_of_records_is_gone(
         board.post("report", after=[parent], if_failed="cancel")
         server.revoke_all()
     assert (board.stats().trashed, board.job_count) == (1, 0)
+
+
+def test_records_that_are_kept_for_almost_as_long_share_a_lease(server: EtcdServer, harness: EtcdHarness) -> None:
+    server.revoke_all()
+    board = harness.board()
+    for seconds in range(50):
+        board.post("resize", key=str(seconds), key_for=86_000 + seconds)
+    for job in board.claim_next("alice", limit=50, expiry=math.inf):
+        board.consume(job, "alice")
+    assert len(server.leases()) <= 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -13,11 +13,12 @@ from harnesses.etcd_harness import EtcdHarness
 from harnesses.fixtures import a_board, a_harness, a_server
 from servers.etcd_servers import EtcdServer
 
-from jobboard import Job, JobBoard, JobState, Posting, Rate, UnclaimableJob
+from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, Rate, UnclaimableJob
 from jobboard.backends.etcd import EtcdBackend
 from jobboard.backends.etcd.audit import Audit
+from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.snapshots import Snapshot
-from jobboard.backends.etcd.txn import scan_prefix
+from jobboard.backends.etcd.txn import Found, Op, scan_prefix
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG, SHORT, drain, uuids_of
@@ -239,3 +240,32 @@ def test_an_audit_sees_jobs_and_limits_of_one_revision(
 
     monkeypatch.setattr(Audit, "_everything", changed_meanwhile)
     assert board.audit() == []
+
+
+# -- what a client knows of limits -------------------------------------------------------------------------------------
+
+
+def test_a_doubt_outlasts_a_read_that_fails_and_is_not_another_threads(
+    board: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = backend_of(board)
+    rules = LaneRules(backend.connection)
+    harness.board(board.name).limits.set(lane="a", running=3)
+    rules.doubt()
+    read, seen = backend.connection.read, list[int | None]()
+
+    def fail(ops: Sequence[Op]) -> list[Found]:
+        raise BoardUnavailable("the server can't be reached")
+
+    def look_meanwhile(ops: Sequence[Op]) -> list[Found]:
+        # Another thread, whose doubt came before this read.
+        monkeypatch.setattr(backend.connection, "read", read)
+        seen.append(rules.known().rules.of_lane("a").running)
+        return read(ops)
+
+    monkeypatch.setattr(backend.connection, "read", fail)
+    with pytest.raises(BoardUnavailable):
+        rules.known()
+    monkeypatch.setattr(backend.connection, "read", look_meanwhile)
+    seen.append(rules.known().rules.of_lane("a").running)
+    assert seen == [3, 3]

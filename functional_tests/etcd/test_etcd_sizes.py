@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from harnesses.etcd_harness import EtcdHarness
@@ -86,25 +86,54 @@ def test_pages_and_batches_of_large_jobs_go_through(harness: EtcdHarness) -> Non
     assert board.audit() == []
 
 
+def fail_at(patch: pytest.MonkeyPatch, board: JobBoard, number: int) -> Iterator[int]:
+    """Let one transaction of a client not get to the server; return the numbers of those to come."""
+    backend = board._backend
+    assert isinstance(backend, EtcdBackend)
+    send, numbers = backend.connection.send, itertools.count(1)
+
+    def fail_once(txn: Txn) -> TxnResult:
+        if next(numbers) == number:
+            raise BoardUnavailable("the server can't be reached")
+        return send(txn)
+
+    patch.setattr(backend.connection, "send", fail_once)
+    return numbers
+
+
 def test_a_batch_that_fails_after_its_first_part_is_repeated(
     harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = harness.board()
     board.post_many([Posting("resize", details=LARGE) for _ in range(6)])
     jobs = board.claim_next("alice", limit=6, expiry=LONG)
-    backend = board._backend
-    assert isinstance(backend, EtcdBackend)
-    send, numbers = backend.connection.send, itertools.count(1)
-
-    def fail_once(txn: Txn) -> TxnResult:
-        if next(numbers) == 2:
-            raise BoardUnavailable("the server can't be reached")
-        return send(txn)
-
-    monkeypatch.setattr(backend.connection, "send", fail_once)
+    numbers = fail_at(monkeypatch, board, 2)
     assert board.consume_many(jobs, "alice") == [None] * 6
     assert next(numbers) > 3
     assert board.job_count == 0
+
+
+def test_postings_that_fail_after_their_first_part_are_repeated(
+    harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    board.post("rotate")
+    numbers = fail_at(monkeypatch, board, 2)
+    posted = board.post_many([Posting("resize", details=LARGE) for _ in range(6)])
+    assert next(numbers) > 3
+    assert list(board.iterjobs(names=["resize"])) == posted
+
+
+def test_ends_that_fail_after_the_first_of_them_are_repeated(
+    harness: EtcdHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = harness.board()
+    board.post_many([Posting("resize"), Posting("resize", on_complete=Posting("rotate"))])
+    jobs = board.claim_next("alice", limit=2, expiry=LONG)
+    numbers = fail_at(monkeypatch, board, 2)
+    assert board.consume_many(jobs, "alice") == [None, None]
+    assert next(numbers) > 3
+    assert [job.name for job in board.iterjobs()] == ["rotate"]
 
 
 def test_ten_thousand_names_are_read_at_one_moment(harness: EtcdHarness) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid as uuids
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +86,17 @@ def test_a_timer_without_a_job_is_found_and_removed(server: RedisServer, board: 
         assert len(board.audit(repair=True)) == 900
         assert board.audit() == []
         assert client.zcard(f"{{jobboard:{board.name}}}:delayed") == 600
+
+
+def test_one_audit_mends_a_lane_and_keys_of_hundreds_that_are_gone(server: RedisServer, harness: RedisHarness) -> None:
+    board = harness.board()
+    gone = [str(uuids.uuid4()) for _ in range(450)]
+    for _ in range(2):
+        board.signal(board.post("resize"), "go", 1)
+    with server.client() as client:
+        for kind in ("held:b", "lanes", "own_keys"):
+            score = "+inf" if kind == "own_keys" else 0
+            members = ["b"] if kind == "lanes" else [uuid if kind == "own_keys" else "0" * 12 + uuid for uuid in gone]
+            client.zadd(f"{{jobboard:{board.name}}}:{kind}", dict.fromkeys(members, score))
+    assert len(board.audit(repair=True)) == 900
+    assert board.audit() == []

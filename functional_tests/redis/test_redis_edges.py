@@ -15,7 +15,7 @@ from servers.redis_servers import RedisServer
 from jobboard import AlreadyPosted, BoardUnavailable, Job, JobBoard, JobState, Posting
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, SignalOutcome, StepRow
-from jobboard.backends.rows import Fence, NewJob, PostOutcome, Ties, Verdict
+from jobboard.backends.rows import Abandonment, Fence, NewJob, PostOutcome, Ties, Verdict
 from jobboard.testing.contract.lanes import states_of
 
 LONG = 600.0
@@ -214,6 +214,9 @@ def test_a_uuid_that_is_posted_again_has_nothing_of_a_job_that_is_forgotten(boar
     for job in jobs:
         assert (backend.steps.load(job.uuid, 0, 9), backend.steps.signals(job.uuid)) == ([], [])
     assert backend.edges.counts([job.uuid for job in jobs]) == [EdgeCounts(open=1)] * 2 + [EdgeCounts()] * 3
+    fence = Fence(third.uuid, "alice", board.claim(third.uuid, "alice", LONG))
+    assert backend.jobs.abandon([Abandonment(fence, signal="go")]) == [Verdict.DONE]
+    assert states_of(board, third) == [JobState.BLOCKED]
     assert backend.steps.signal(third.uuid, "go", b"2") is SignalOutcome.DONE
     fence = Fence(fourth.uuid, "alice", board.claim(fourth.uuid, "alice", LONG))
     assert backend.steps.save(fence, StepRow(0, "pay", b"2")) is Verdict.DONE

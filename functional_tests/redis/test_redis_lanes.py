@@ -11,7 +11,9 @@ from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
 from jobboard import Job, JobBoard, JobState, Posting
-from jobboard.limit import Rate
+from jobboard.backends.lane_rows import LimitRow
+from jobboard.backends.rows import Verdict
+from jobboard.limit import Limit, Rate
 from jobboard.testing import eventually
 from jobboard.testing.contract.lanes import states_of
 
@@ -100,6 +102,18 @@ def test_a_limit_that_can_not_be_read_holds_nothing_up_and_is_set_aside(board: J
     assert hand("HGET", "unreadable", "lane\na") == b"\xc1"
 
 
+def test_a_limit_of_a_name_that_can_not_be_read_limits_nothing_once_it_is_set_aside(
+    board: JobBoard, hand: Hand
+) -> None:
+    board.post_many([Posting("resize") for _ in range(6)])
+    for most, mend in ((1, lambda: board.limits.set(name="resize", running=3)), (3, lambda: board.audit(repair=True))):
+        board.limits.set(name="resize", running=most)
+        hand("HSET", "limits", "name\nresize", b"\xc1")
+        mend()
+    assert (list(board.limits), len(board.claim_next("alice", limit=9, expiry=LONG))) == ([], 6)
+    assert hand("EXISTS", "paused", "limited") == 0
+
+
 def test_what_has_ended_leaves_nothing_of_its_lane_behind(board: JobBoard, hand: Hand) -> None:
     board.limits.set(lane="a:*", running=2, rate=Rate(1000, per=1.0, burst=50))
     board.post_many([Posting("resize", lane=f"a:{number % 5}") for number in range(40)])
@@ -118,3 +132,23 @@ def test_what_has_ended_leaves_nothing_of_its_lane_behind(board: JobBoard, hand:
         return not any(hand("EXISTS", kind) for kind in kinds)
 
     eventually(is_tidy)
+
+
+def test_a_look_at_many_lanes_withdraws_no_more_than_is_over_their_limits(board: JobBoard, hand: Hand) -> None:
+    limits, lanes = board._backend.limits, [f"a:{number}" for number in range(4)]
+    strict = LimitRow(Limit(lane="a:*", running=50, order="strict"), "1")
+    assert limits.put(strict, None) is Verdict.DONE
+    for lane in lanes:
+        board.post_many([Posting("resize", lane=lane, priority="low") for _ in range(50)])
+    for job in board.claim_next("alice", limit=200, expiry=LONG):
+        board.abandon(job, "alice")
+    for lane in lanes:
+        board.post_many([Posting("resize", lane=lane, priority="high") for _ in range(50)])
+    # Retries keep the slots of a strict lane; in this one better jobs go before them.
+    assert limits.put(LimitRow(Limit(lane="a:*", running=40), "2"), "1") is Verdict.DONE
+    limits.look(lanes)
+    assert [hand("ZCARD", f"held:{lane}") >= 40 for lane in lanes] == [True] * 4
+    for _ in range(9):
+        limits.look(lanes)
+    assert [hand("ZCARD", f"held:{lane}") for lane in lanes] == [40] * 4
+    assert board.audit() == []

@@ -51,6 +51,12 @@ def _paused(name: str | None, delay: float | None = None) -> Callable[[JobBoard]
     return prepare
 
 
+def _blocked(board: JobBoard) -> None:
+    board.limits.set(lane="a", running=1)
+    board.post_many([Posting("resize", lane="a") for _ in range(2)])
+    board.claim_next("alice", expiry=LONG)
+
+
 CHANGES: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], object]]] = {
     "post": (_nothing, lambda board, _: board.post("resize")),
     "post that is received": (_subscribed, lambda board, _: board.post("resize")),
@@ -62,6 +68,7 @@ CHANGES: dict[str, tuple[Callable[[JobBoard], Any], Callable[[JobBoard, Any], ob
     "release": (_claimed, lambda board, job: board.release(job, reason="its host is gone")),
     "restore": (_trashed, lambda board, job: board.restore(job.uuid)),
     "run now": (lambda board: board.post("resize", delay=LONG), lambda board, job: board.run_now(job)),
+    "pause of a lane until soon": (_blocked, lambda board, _: board.pause(lane="a", duration=SOON)),
     "resume": (_paused("resize"), lambda board, _: board.resume("resize")),
     "resume the board": (_paused(None), lambda board, _: board.resume()),
     "resume what is delayed": (_paused("resize", LONG), lambda board, _: board.resume("resize")),

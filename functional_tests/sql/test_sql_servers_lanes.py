@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+from harnesses.sql_harness import PostgresqlHarness
 from harnesses.sql_site import Site
+from servers.postgresql_servers import PostgresqlServer
 
 from jobboard import Job, JobBoard, JobState, NotFound, Posting
 from jobboard.backends.sql.driver import LOCK_TIMEOUT
@@ -196,3 +198,19 @@ def test_who_has_locked_limits_of_names_does_not_wait_for_further_ones(site: Sit
     with _locked(site, "SELECT name FROM jobboard_pauses WHERE name = 'rotate' AND board = %s", number):
         assert uuids_of(board.claim_next("alice", limit=3)) == uuids_of([resize[0], crop[0]])
     assert uuids_of(board.claim_next("alice", limit=3)) == uuids_of([rotate[0]])
+
+
+def test_names_that_are_found_unlimited_while_another_thread_claims_are_claimed(postgresql: PostgresqlServer) -> None:
+    class FoundUnlimited(set[frozenset[str]]):
+        """Has the names for who asks first, and not any more."""
+
+        def __contains__(self, names: object) -> bool:
+            is_limited = super().__contains__(names)
+            self.clear()
+            return is_limited
+
+    with PostgresqlHarness(postgresql.uri) as harness:
+        board: Any = harness.board()
+        job = board.post("resize")
+        board._backend._opened[1].jobs.claim_next.__self__._limited = FoundUnlimited({frozenset({"resize"})})
+        assert board.claim_next("alice", names=["resize"]) == [job]

@@ -349,6 +349,28 @@ def test_a_waiter_that_got_no_thread_is_forgotten(harness: ZooKeeperHarness, mon
     assert (backend._notifier._waiters, backend._notifier._listing.waiters) == (set(), set())
 
 
+def test_a_waiter_that_comes_while_another_one_goes_is_followed_for(harness: ZooKeeperHarness) -> None:
+    board: Any = harness.board()
+    notifier, came = board._backend._notifier, list[Any]()
+    coming = threading.Thread(target=lambda: came.append(notifier.waiter(None)))
+
+    class Counted(set[Any]):
+        def __len__(self) -> int:
+            count = super().__len__()
+            if not count and coming.ident is None:
+                coming.start()
+                coming.join(0.3)
+            return count
+
+    first = notifier.waiter(None)
+    notifier._waiters = Counted(notifier._waiters)
+    first.close()
+    coming.join()
+    assert notifier.watch_thread._followers == 1
+    came[0].close()
+    assert notifier.watch_thread._followers == 0
+
+
 def test_a_board_closes_without_a_thread_for_it(
     server: ZooKeeperServer, harness: ZooKeeperHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

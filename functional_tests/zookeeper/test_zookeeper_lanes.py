@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -277,3 +278,21 @@ def test_a_damaged_limit_is_named_until_it_is_set_anew(
         post(fresh, 1)
     assert list(fresh.limits) == []
     limited.limits.set(lane="a", running=2)
+
+
+def test_limits_that_another_thread_doubts_while_they_are_read_are_told(
+    board: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other: Any = harness.board(board.name)
+    known = other._backend._limits
+    board.limits.set(lane="a", running=3)
+    put, doubts = known._known.put, itertools.count()
+
+    def put_amid_doubt(*arguments: Any) -> None:
+        if not next(doubts):
+            known.doubt()
+        put(*arguments)
+
+    monkeypatch.setattr(known._known, "put", put_amid_doubt)
+    assert known.of(["a", "b"]).by_lane["a"].running == 3
+    assert next(doubts)

@@ -9,11 +9,13 @@ except ModuleNotFoundError as error:
 
 from jobboard.aio.board import AsyncJobBoard
 from jobboard.aio.events import EventStream
-from jobboard.aio.fetching import Opening, backend, fetch, open
+from jobboard.aio.fetching import Opening, backend, fetch
+from jobboard.aio.fetching import open as open
 from jobboard.aio.job import AsyncJob
 from jobboard.aio.limits import AsyncLimits
 from jobboard.aio.schedules import AsyncSchedules
 
+# Without ``open``, which would hide the builtin one from who imports ``*``.
 __all__ = [
     "AsyncJob",
     "AsyncJobBoard",
@@ -23,5 +25,4 @@ __all__ = [
     "Opening",
     "backend",
     "fetch",
-    "open",
 ]

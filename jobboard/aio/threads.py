@@ -181,8 +181,18 @@ class _Gatherer:
         with self._lock:
             self._calls.append(call)
             is_first, self._sending = not self._sending, True
-        if is_first:
+        if not is_first:
+            return
+        try:
             self._submit(self._send_all)
+        except BaseException as error:
+            # No thread could be started: neither for those that have come meanwhile.
+            with self._lock:
+                calls, self._calls, self._sending = self._calls, deque(), False
+            for each in calls:
+                each.pending.answer(partial(_raise, error))
+            deliver(each.pending for each in calls)
+            raise
 
     def _send_all(self) -> None:
         while calls := self._take():

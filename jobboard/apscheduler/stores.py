@@ -131,7 +131,10 @@ def _redis(uri: str, name: str | None) -> Iterator[JobStore]:
         sizes = _each(client, "hstrlen", key, ids)
         small = iter(_each(client, "hget", key, [id for id, size in zip(ids, sizes, strict=True) if size <= MAX_BYTES]))
         for id, size in zip(ids, sizes, strict=True):
-            yield id.decode("utf-8", "backslashreplace"), next(small) if size <= MAX_BYTES else None
+            data = next(small) if size <= MAX_BYTES else None
+            # One that is gone has run for the last time meanwhile.
+            if data is not None or size > MAX_BYTES:
+                yield id.decode("utf-8", "backslashreplace"), data
 
     try:
         count = int(client.hlen(key))
@@ -163,7 +166,11 @@ def _zookeeper(uri: str, name: str | None) -> Iterator[JobStore]:
     def states(ids: Sequence[str]) -> Iterator[Stored]:
         replies = [(id, client.get_async(f"{path}/{id}")) for id in ids]
         for id, reply in replies:
-            data, _ = reply.get(timeout=_TIMEOUT)
+            try:
+                data, _ = reply.get(timeout=_TIMEOUT)
+            except NoNodeError:
+                # It has run for the last time meanwhile.
+                continue
             yield id, data
 
     try:

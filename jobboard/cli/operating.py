@@ -50,7 +50,7 @@ def release(session: Session, /, job: str | None, by: str, note: str | None, dry
         board = session.board()
         found = find_job(board, job, LIVE)
         board.release(found, by=by, reason=note)
-        _report(session, board, found, "is released")
+        _report(session, board, found, "is released", "is cancelled, which was asked for before")
     else:
         change_selected(session, ACTIONS["release"], by=by, note=note, job=job, dry_run=dry_run, **which)
 
@@ -97,7 +97,7 @@ def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_r
         found = find_job(board, job, LIVE)
         check_not_ended(found, {JobState.COMPLETE})
         board.trash(found, by=by, reason=trashed_by_operator(note))
-        _report(session, board, found, "is in the trash")
+        _report(session, board, found, "is in the trash", "is gone")
     else:
         change_selected(session, ACTIONS["trash"], by=by, note=note, job=job, dry_run=dry_run, **which)
 
@@ -337,10 +337,12 @@ def _migrate(session: Session) -> None:
     session.output.report(data, f"the layout is {migration.now}{text}{mended}")
 
 
-def _report(session: Session, board: JobBoard, job: Job, what: str) -> None:
-    if session.output.json:
-        session.output.data(row_of(board.get(job.uuid)))
-    session.output.say(f"{job.uuid} {what}")
+def _report(session: Session, board: JobBoard, job: Job, what: str, otherwise: str) -> None:
+    """Say what has become of a job; ``otherwise`` if it is not on the board any more."""
+    try:
+        session.output.report(row_of(board.get(job.uuid)), f"{job.uuid} {what}")
+    except NotFound:
+        session.output.report({"uuid": job.uuid, "gone": True}, f"{job.uuid} {otherwise}")
 
 
 def _is_paused(board: JobBoard, name: str | None, lane: str | None) -> bool:

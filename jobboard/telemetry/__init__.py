@@ -202,7 +202,9 @@ def _contexts(job: RunningJob) -> Iterator[None]:
         for around in _hooks.get("around", ()):
             try:
                 stack.enter_context(_Harmless(around(job)))
-            except Exception:
+            except Exception as error:
+                if is_of_signal_handler(error):
+                    raise
                 logger.exception("a recorder failed around a job")
         yield
 
@@ -220,5 +222,8 @@ class _Harmless(AbstractContextManager[None]):
         try:
             self._context.__exit__(*raised)
         except BaseException as error:
-            if error is not raised[1]:
-                logger.exception("a recorder failed after a job")
+            if error is raised[1]:
+                return
+            if not isinstance(error, Exception) or is_of_signal_handler(error):
+                raise
+            logger.exception("a recorder failed after a job")

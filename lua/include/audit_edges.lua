@@ -180,15 +180,17 @@ local check_ties, check_marks, check_owners = (function()
       end
     end
     local records = #uuids > 0 and redis.call('HMGET', key('jobs'), unpack(uuids)) or {}
+    local moved_on = 0
     for number, uuid in ipairs(uuids) do
       if not records[number] then
         report('', 'there are edges, steps or signals of a job that is gone: ' .. uuid)
         if repair then
           redis.call('ZADD', key('own_keys'), now_text, uuid)
+          moved_on = moved_on + 1
         end
       end
     end
-    return #owners == 2 * CHUNK and decimal(cursor + CHUNK)
+    return #owners == 2 * CHUNK and decimal(cursor + CHUNK - moved_on)
   end
 
   return check_ties, check_marks, check_owners

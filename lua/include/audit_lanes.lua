@@ -1,4 +1,5 @@
 -- include: lanes
+-- include: name_limits
 -- The part of an audit that checks lanes. audit.lua defines `repair`, `report`, `reindex` and CHUNK.
 
 local SETS_OF_LANES = {'held', 'lane', 'retrying'}
@@ -103,26 +104,26 @@ local function check_slots(lane)
   end
 end
 
--- The cursor is a lane, a number of a set of it, and a rank.
+-- The cursor is a lane, a number of a set of it, and a rank, if the set goes on there.
 local function check_lanes(cursor)
-  local lane, number, rank = '', #SETS_OF_LANES, 0
+  local lane, number, rank = '', #SETS_OF_LANES, nil
   if cursor ~= '0' then
     lane, number, rank = unpack(cmsgpack.unpack(cursor))
   end
   for _ = 1, CHUNK / 10 do
-    if rank == 0 and number == #SETS_OF_LANES then
+    if not rank and number == #SETS_OF_LANES then
       lane, number = redis.call('ZRANGEBYLEX', key('lanes'), '(' .. lane, '+', 'LIMIT', 0, 1)[1], 0
       if not lane then
         return false
       end
     end
-    number = rank == 0 and number + 1 or number
-    local count, removed = check_members(lane, SETS_OF_LANES[number], rank)
-    rank = count == CHUNK and rank + count - removed or 0
-    if number == #SETS_OF_LANES and rank == 0 then
+    number = rank and number or number + 1
+    local count, removed = check_members(lane, SETS_OF_LANES[number], rank or 0)
+    rank = count == CHUNK and (rank or 0) + count - removed or nil
+    if number == #SETS_OF_LANES and not rank then
       check_slots(lane)
     end
-    if count == CHUNK then
+    if rank then
       break
     end
   end
@@ -137,6 +138,10 @@ local function check_limits()
       report('', 'a limit can not be read: ' .. string.gsub(found[at], '\n', ' '))
       if repair then
         quarantine('limits', found[at], found[at + 1])
+        local name = string.match(found[at], '^name\n(.*)$')
+        if name then
+          limit_name(name, nil)
+        end
       end
     end
   end

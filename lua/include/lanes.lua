@@ -333,7 +333,8 @@ local function look_at_lanes(soon)
   end
 
   local function look_at_lane(view)
-    local most = math.min(MAX_MOVES, left)
+    -- Exchanges may have taken more than was left.
+    local most = math.max(0, math.min(MAX_MOVES, left))
     local is_unfinished = withdraw_excess(view, most) or admit_first(view, most)
     if has_better(view) then
       exchange_priorities(view)

@@ -102,6 +102,7 @@ local function write_back()
   end
   if #changed == 0 then
     publish()
+    wake_waiters({}, soon, {}, {})
     return
   end
   local adds, removals, fields, lost = {}, {}, {}, {}

@@ -161,7 +161,7 @@ class Batches:
         keys, old, after = self._keys, Content(), Content()
         if ending is not None:
             txn.compares += ending.conditions(keys)
-            lease = self._leases.for_records(ending.retention, 1) if ending.is_complete else 0
+            lease = self._leases.for_records(ending.retention) if ending.is_complete else 0
             old, after = ending.contents(keys, lease)
         for step in steps:
             if step.outcome is PostOutcome.POSTED:
@@ -171,7 +171,7 @@ class Batches:
                 old |= content_of(keys, step.before.row)
             else:
                 continue
-            lease = self._leases.for_records(0.0, 1) if step.row.state is JobState.COMPLETE else 0
+            lease = self._leases.for_records(0.0) if step.row.state is JobState.COMPLETE else 0
             after |= content_of(keys, step.row, lease) | kept_key(keys, step.row, lease)
         for member in moved:
             if member.job is not None:

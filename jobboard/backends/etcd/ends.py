@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobboard.backends.edge_rows import parent_of_graph
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.batches import Batches
 from jobboard.backends.etcd.changes import Change
 from jobboard.backends.etcd.job_writer import JobWriter
@@ -36,15 +37,16 @@ class Ends:
         :param is_again: whether one of them could not be written before.
         """
         plain = [write for request, write in decided if write is not None and not _posts(request, write)]
-        written = iter(self._writer.apply(plain))
-        results = list[bool | Refused | None]()
-        for request, write in decided:
-            if write is None:
-                results.append(True)
-            elif _posts(request, write):
-                results.append(self._end(request, write, is_again))
-            else:
-                results.append(next(written))
+        written, ended = self._writer.apply(plain), list[bool | Refused]()
+        with after_a_change(lambda: True in written or True in ended):
+            for request, write in decided:
+                if write is not None and _posts(request, write):
+                    ended.append(self._end(request, write, is_again))
+        of_plain, of_ended = iter(written), iter(ended)
+        results = [
+            True if write is None else next(of_ended if _posts(request, write) else of_plain)
+            for request, write in decided
+        ]
         pairs = zip(decided, results, strict=True)
         done = [(request, write) for (request, write), result in pairs if write is not None and result is True]
         graphs = [parent_of_graph(request.seal) for request, _ in done if request.seal]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -32,6 +33,9 @@ from jobboard.backends.etcd.txn import (
 )
 from jobboard.backends.etcd.worker import Worker
 from jobboard.backends.kv.read_modify_write import Deadline
+from jobboard.errors import BoardUnavailable
+
+logger = logging.getLogger("jobboard.etcd")
 
 Jobs = TypeVar("Jobs", bound=Sequence[VersionedJob | None])
 Rest = TypeVar("Rest")
@@ -198,7 +202,12 @@ class LostLeases:
 
     def check(self) -> None:
         """After a lost race, find out whether the session of this client is gone."""
-        (sessions,) = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True)])
+        try:
+            (sessions,) = self._connection.read([scan_prefix(self._keys.sessions, keys_only=True)])
+        except BoardUnavailable as error:
+            # Those who ask may have written other things by now, and try again anyway.
+            logger.debug("whether a session is gone is not known: %s", error)
+            return
         self._leases.forget_but(self._keys.leases_of(sessions))
 
     def is_needed(self, lease: int) -> bool:

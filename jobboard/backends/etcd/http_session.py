@@ -114,12 +114,13 @@ class Login:
         return self.token is not None and self.token == self._doubted
 
     def doubt(self, token: str | None) -> None:
-        """Note that a request with this token got no reply.
+        """Note that a request with this token got no reply; one without a token says nothing of any.
 
         A simple token has the number of an entry of the server's log in it. A server that was restored from a copy of
         before that entry does not refuse the token: it waits for the entry.
         """
-        self._doubted = token
+        if token is not None:
+            self._doubted = token
 
     def renew(self, expired: str | None) -> None:
         """Log in, unless another thread has done so since ``expired`` was the token.

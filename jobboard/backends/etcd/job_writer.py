@@ -225,7 +225,7 @@ class JobWriter:
         old: Content = {}
         new: Content = {}
         for one in unit.changes:
-            lease = self._leases.for_records(one.retention, 1) if one.is_complete else 0
+            lease = self._leases.for_records(one.retention) if one.is_complete else 0
             compares += one.conditions(keys)
             before, after = one.contents(keys, lease)
             old, new = old | before, new | after

@@ -29,28 +29,33 @@ class LaneRules:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._keys = connection.keys
-        self._known = KnownRules(Rules(()), modified_at(connection.keys.lane_limits, 0))
-        self._is_doubtful = False
+        #: Another one with each doubt; that of what is known has been cleared up.
+        self._doubt = object()
+        none = KnownRules(Rules(()), modified_at(connection.keys.lane_limits, 0))
+        self._known = none, self._doubt
 
     def known(self) -> KnownRules:
         """Return the limits, which are read first if they may have changed."""
-        if self._is_doubtful:
-            self._is_doubtful = False
+        known, cleared = self._known
+        # While one thread reads, another one doesn't take what was known before its own doubt.
+        doubt = self._doubt
+        if doubt is not cleared:
             marker, found = self._connection.read(
                 [get(self._keys.lane_limits), scan_prefix(self._keys.limits + b"lane/")]
             )
             rules = Rules(limits_in(self._keys, found.kvs))
-            self._known = KnownRules(rules, modified_at(self._keys.lane_limits, marker.modified))
-        return self._known
+            known = KnownRules(rules, modified_at(self._keys.lane_limits, marker.modified))
+            self._known = known, doubt
+        return known
 
     def doubt(self) -> None:
         """Read the limits anew when they are needed next."""
-        self._is_doubtful = True
+        self._doubt = object()
 
     def note_failure(self, compares: Sequence[Compare]) -> None:
         """Learn that a transaction with these comparisons has failed."""
-        if self._known.condition in compares:
-            self._is_doubtful = True
+        if self._known[0].condition in compares:
+            self.doubt()
 
     def limit_of(self, row: StoredJob | None) -> LaneLimit:
         """Return what holds for the lane of a job; what is written of the job makes sure that it is still so."""

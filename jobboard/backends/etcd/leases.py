@@ -104,17 +104,17 @@ class Leases:
         fault = "etcd does not reply to the request for a lease that another thread has sent"
         return lock_within(self._asking, self._http.timeout, fault)
 
-    def for_records(self, retention: float, count: int) -> int:
-        """Return a lease that deletes ``count`` records after this many seconds; 0 if they stay for ever."""
+    def for_records(self, retention: float) -> int:
+        """Return a lease that deletes a record after this many seconds, or a little more; 0 if it stays for ever."""
         if retention > _MAX_LEASE:
             return 0
         span = _rounded(max(5.0, retention / 10))
-        ttl = math.ceil(retention + RETRY_WINDOW) + span
+        ttl = _rounded(retention + RETRY_WINDOW) + span
         with self._one_at_a_time():
             lease = self._records.get(ttl)
             if lease is None or time.monotonic() - lease.renewed > span - 2 or lease.records >= _MAX_RECORDS:
                 lease = self._records[ttl] = self._grant(ttl)
-            lease.records += count
+            lease.records += 1
             return lease.id
 
     def forget_all(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from jobboard.backends.errors import after_a_change
 from jobboard.backends.etcd.batches import Batches, posted
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import Expiry
@@ -38,7 +39,11 @@ class Posting:
             steps = self._batches.plan(rows, self.existing(rows), self._connection.now())
             if any(step.outcome.refuses_batch for step in steps):
                 return posted(steps[: len(rows)])
-        return [each for part in parts for each in self._post(part)]
+        done = list[Posted]()
+        with after_a_change(lambda: done):
+            for part in parts:
+                done += self._post(part)
+        return done
 
     def _post(self, rows: Sequence[NewJob]) -> list[Posted]:
         existing = self.existing(rows) if needs_look(rows) else Existing()

@@ -16,7 +16,7 @@ from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.layout import VersionedJob, under
 from jobboard.backends.etcd.leases import Leases
 from jobboard.backends.etcd.resolving import Resolver
-from jobboard.backends.etcd.stored import StoredJob
+from jobboard.backends.etcd.stored import StoredJob, is_of_job
 from jobboard.backends.etcd.txn import absent, get, modified_at
 from jobboard.backends.kv import jobs
 from jobboard.backends.kv.read_modify_write import Done, carry_out
@@ -110,10 +110,10 @@ class ReadModifyWrite:
         if row is not None and row.newer is not None:
             end = replace(end, delay=0.0, run_at=None, signal=None)
         has_signal = False
-        if end.signal is not None and lifecycle.holds(row, end.fence):
+        if row is not None and end.signal is not None and lifecycle.holds(row, end.fence):
             # One that is sent later changes the claim, so that this is decided anew.
-            (found,) = self._connection.read([get(self._keys.signal(end.fence.uuid, end.signal), keys_only=True)])
-            has_signal = found.first is not None
+            (found,) = self._connection.read([get(self._keys.signal(end.fence.uuid, end.signal))])
+            has_signal = found.first is not None and is_of_job(found.first, row.sequence)
         return lifecycle.abandon(row, end, now, self._slack(now), self.limit_of(row), has_signal)
 
     def limit_of(self, row: StoredJob | None) -> LaneLimit:

@@ -9,10 +9,10 @@ from jobboard.backends.etcd.changes import change_of
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.expiry import Expiry
 from jobboard.backends.etcd.job_writer import JobWriter
-from jobboard.backends.etcd.keys import decoded
+from jobboard.backends.etcd.keys import decoded, is_order, parts_of_order
 from jobboard.backends.etcd.read_modify_write import ReadModifyWrite
-from jobboard.backends.etcd.stored import readable_claim
-from jobboard.backends.etcd.txn import KeyValue, Op, Txn, absent, after, created_at, get, put, scan, scan_prefix
+from jobboard.backends.etcd.stored import is_of_job, readable_claim
+from jobboard.backends.etcd.txn import KeyValue, Op, Txn, after, created_at, get, modified_at, put, scan, scan_prefix
 from jobboard.backends.kv.codec import BYTES, NUMBER, TEXT, TEXT_OR_NONE, items_of, pack
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.rows import ClaimAnswer, Fence
@@ -21,7 +21,7 @@ from jobboard.errors import BoardUnavailable
 
 
 class Steps(StepStore):
-    """Each step, and each signal, has a key of its own."""
+    """Each step, and each signal, has a key of its own; the sequence in it says of which job of its uuid it is."""
 
     def __init__(self, connection: Connection, expiry: Expiry, writer: JobWriter, jobs: ReadModifyWrite) -> None:
         self._connection = connection
@@ -37,7 +37,8 @@ class Steps(StepStore):
             place = keys.claim(job.order)
             # The claim is rewritten while it is extended, but it is the same since it was made.
             compares = [created_at(place, fence.token), *job.still_held(keys)]
-            ops = [put(keys.step(fence.uuid, step.number), pack([step.name, step.result, self._connection.now()]))]
+            value = pack([step.name, step.result, self._connection.now(), job.row.sequence])
+            ops = [put(keys.step(fence.uuid, step.number), value)]
             if step.number == 0:
                 ops.append(put(keys.kept_of(fence.uuid), b""))
             result = self._connection.send(Txn(compares, [get(place), *ops]))
@@ -63,8 +64,13 @@ class Steps(StepStore):
 
     def _of_job(self, uuid: str, op: Op) -> list[KeyValue]:
         """Read something of a job; a sweep may not have deleted yet what one left that is forgotten."""
-        job, found = self._connection.read([get(self._keys.job(uuid), keys_only=True), op])
-        return [] if job.first is None else found.kvs
+        job, found = self._connection.read([get(self._keys.job(uuid)), op])
+        if job.first is None:
+            return []
+        if not is_order(job.first.value):
+            return found.kvs
+        _, _, sequence = parts_of_order(job.first.value)
+        return [kv for kv in found.kvs if is_of_job(kv, sequence)]
 
     def signal(self, uuid: str, name: str, value: bytes, by: str | None = None) -> SignalOutcome:
         deadline, place = Deadline(CHANGE_TIMEOUT), self._keys.signal(uuid, name)
@@ -75,11 +81,12 @@ class Steps(StepStore):
             change = waiting.signal(row, name, by, now)
             if job is None or row is None or not change.told:
                 return change.answer
-            if self._connection.read([get(place, keys_only=True)])[0].first is not None:
+            (found,) = self._connection.read([get(place)])
+            if found.first is not None and is_of_job(found.first, job.row.sequence):
                 return SignalOutcome.REPEATED
             write = change_of(job, row, change)
-            write.compares = (absent(place),)
-            write.ops = (put(place, pack([value, now, by])), put(self._keys.kept_of(uuid), b""))
+            write.compares = (modified_at(place, found.modified),)
+            write.ops = (put(place, pack([value, now, by, job.row.sequence])), put(self._keys.kept_of(uuid), b""))
             if self._writer.apply([write]) == [True]:
                 return change.answer
             deadline.check(f"job {uuid} changes all the time")

@@ -132,6 +132,15 @@ def readable_claim(data: bytes) -> StoredClaim | None:
         return None
 
 
+def is_of_job(kv: KeyValue, sequence: int) -> bool:
+    """Whether a step or a signal is not that of an earlier job of its uuid; earlier versions did not say of which."""
+    try:
+        _, items = items_of(kv.value, ())
+    except ValueError:
+        return True
+    return len(items) < 4 or type(items[3]) is not int or items[3] == sequence
+
+
 def claims_in(kvs: Iterable[KeyValue]) -> Iterator[tuple[bytes, StoredClaim]]:
     """Iterate over the orders of claimed jobs and their claims, without those that can't be read."""
     for kv in kvs:

@@ -77,18 +77,20 @@ class LaneLimits:
         """Return what was read last, or what a look has shown since."""
         with self._listing.lock:
             looked = self._listing.rules
-        if self._rules is not None and looked.version > self._rules.version:
-            self._rules = looked
-        return self._rules
+        # Another thread may doubt it at any moment.
+        rules = self._rules
+        if rules is not None and looked.version > rules.version:
+            rules = self._rules = looked
+        return rules
 
     def _read(self, patterns: Sequence[str]) -> None:
         """Read limits, and ahead of them what every change of a limit sets."""
         path = self._layout.paused
         paths = [self._layout.limit("lane", pattern) for pattern in patterns]
         paused, *found = self._connection.read_many([path, *paths])
-        self._rules = name_rules(paused, path)
+        rules = self._rules = name_rules(paused, path)
         for pattern, data in zip(patterns, found, strict=True):
-            self._known.put(f"{self._rules.version} {pattern}", _limit(pattern, data))
+            self._known.put(f"{rules.version} {pattern}", _limit(pattern, data))
 
 
 def _limit(pattern: str, data: Data | None) -> Limit:

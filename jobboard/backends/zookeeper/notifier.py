@@ -54,6 +54,7 @@ class ChangeNotifier:
             change_log,
             f"jobboard-zookeeper-{name}",
             self._tell_lost,
+            lambda: len(self._waiters) + len(self._listeners),
             self._are_all_awake,
         )
 
@@ -72,7 +73,7 @@ class ChangeNotifier:
     def _follow(self) -> None:
         """Follow the log while there are waiters or listeners."""
         if self._connection.is_open:
-            self.watch_thread.follow_for(len(self._waiters) + len(self._listeners))
+            self.watch_thread.follow()
 
     # -- waiters ---------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class WatchThread:
     without waiters and listeners it costs nothing.
 
     :param on_lost: is called with this client's presence when its session has ended, as soon as that can be known.
+    :param followers: returns how many waiters and listeners there are.
     :param are_all_awake: returns whether there are waiters, and each knows that there is something for it.
     """
 
@@ -48,11 +49,13 @@ class WatchThread:
         change_log: ChangeLogReader,
         name: str,
         on_lost: Callable[[str], None],
+        followers: Callable[[], int],
         are_all_awake: Callable[[], bool],
     ) -> None:
         self._connection, self._layout, self._sessions = connection, layout, sessions
         self._listing, self._change_log = listing, change_log
         self._name, self._on_lost, self._are_all_awake = name, on_lost, are_all_awake
+        self._count_followers = followers
         #: Whether it could not follow the last time, though it was connected.
         self._has_failed = False
         self._lock = threading.RLock()
@@ -78,10 +81,11 @@ class WatchThread:
     def _is_watching(self) -> bool:
         return self._watched is not None and self._is_watching_sessions
 
-    def follow_for(self, count: int) -> None:
-        """Follow for this many waiters and listeners; the thread begins with the first, and sleeps without any."""
+    def follow(self) -> None:
+        """Follow for waiters and listeners; the thread begins with the first, and sleeps without any."""
         with self._lock:
-            self._followers = count
+            # Counted here: what another thread counted before a waiter came must not be what is known last.
+            count = self._followers = self._count_followers()
             if count and self._thread is None:
                 # What was lost before there were listeners is no news.
                 self._sessions.take_lost()

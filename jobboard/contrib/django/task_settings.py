@@ -12,6 +12,8 @@ from jobboard.contrib.django.discovery import all_tasks, checked_task, is_import
 _NAMES = ("max_attempts", "backoff", "timeout")
 #: For all tasks it is an option of the board.
 _OF_ONE = (*_NAMES, "retention")
+#: Where nothing, or None, is given.
+_MAX_ATTEMPTS = 5
 
 
 class TaskSettings:
@@ -21,14 +23,18 @@ class TaskSettings:
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._of_all = {"max_attempts": 5, **{name: options.pop(name) for name in _NAMES if name in options}}
+        self._of_all = {
+            "max_attempts": _MAX_ATTEMPTS,
+            **{name: options.pop(name) for name in _NAMES if name in options},
+        }
         self._of_one: Mapping[str, Mapping[str, Any]] = options.pop("TASKS", {})
         #: Further modules of installed apps that have tasks, beside those named ``tasks``.
         self.modules: Collection[str] = options.pop("modules", ())
 
     def of(self, path: str) -> dict[str, Any]:
         """Return the options of the handler of a task: ``max_attempts``, and what else is given."""
-        return {**self._of_all, **self._of_one.get(path, {})}
+        options = {**self._of_all, **self._of_one.get(path, {})}
+        return options if options["max_attempts"] is not None else {**options, "max_attempts": _MAX_ATTEMPTS}
 
     @property
     def of_all(self) -> dict[str, Any]:

@@ -155,11 +155,13 @@ class PostgresqlClaiming(Claiming):
         self._limited: set[frozenset[str]] = set()
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
-        if names not in self._limited:
+        # Asked once: another thread may find meanwhile that they are limited no longer.
+        is_limited = names in self._limited
+        if not is_limited:
             found, claimed = self._claim(claim, names, limit, self._transactions.at_once)
             if found == _DUE:
                 found, claimed = self._claim(claim, names, limit, self._once_nothing_is_due)
-        if names is not None and (names in self._limited or found == _LIMITED):
+        if names is not None and (is_limited or found == _LIMITED):
             found, claimed = self._claim_within_limits(claim, names, limit)
         return claimed if found == _AS_ASKED else super().claim_next(claim, names, limit)
 
