@@ -376,6 +376,7 @@ class NameLimitCases(LaneCase):
         assert states_of(board, holder) == [BLOCKED]
 
     @of_lanes
+    @needs(sharded=False)
     def test_what_can_be_claimed_without_an_exchange_is_claimed_first(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board)
