@@ -12,6 +12,7 @@ from jobboard.errors import UnclaimableJob
 from jobboard.events import JobEvent
 from jobboard.job import Job, Posting
 from jobboard.limit import Rate
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
@@ -282,6 +283,24 @@ class NameLimitCases(LaneCase):
                 is_last = job == others[-1]
                 assert is_last or (due is not None and due <= EXCHANGE_POLL)
                 board.consume(job, "bob")
+
+    @of_lanes
+    def test_an_outlook_tells_what_a_claim_may_find(self, board: JobBoard) -> None:
+        client, rotate = client_of(board), frozenset(["rotate"])
+
+        def outlook() -> JobState | None:
+            return client.call(client.backend.jobs.outlook, rotate)
+
+        limit(board, 1)
+        post_in(board)
+        board.post("rotate", delay=LONG)
+        assert outlook() is None
+        post_in(board, name="rotate")
+        assert outlook() is BLOCKED
+        board.post("rotate")
+        assert outlook() is UNCLAIMED
+        board.pause("rotate")
+        assert outlook() is None
 
     @of_lanes
     @stuck
