@@ -16,6 +16,7 @@ from typing import Any
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.rows import NewJob
+from jobboard.states import JobState
 
 
 class Events:
@@ -65,15 +66,6 @@ class Answer:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-
-
-class Page:
-    """What a look at claimable jobs answers."""
-
-    __slots__ = ("rows",)
-
-    def __init__(self, rows: list[Row]) -> None:
-        self.rows = rows
 
 
 class Requests:
@@ -134,10 +126,10 @@ class ModelShard:
         waiting = self.waiting
         return [waiting.popleft() for _ in range(min(limit, len(waiting)))]
 
-    def claimable(self, _names: object, _cursor: object, size: int) -> Page:
+    def outlook(self, _names: object) -> JobState | None:
         self._requests.add("look")
         self._promote()
-        return Page(list(itertools.islice(self.waiting, size)))
+        return JobState.UNCLAIMED if self.waiting else None
 
     def load(self, _book: str, _cursor: str | None, _size: int) -> None:
         """There are no limits of names."""

@@ -207,7 +207,7 @@ class Conductor:
         self._simulation, self._events, self._choose = simulation, simulation.events, simulation.choose
         turns = Turns(fleet, Ledger(fleet), homes)
         self._homes, self._claims = homes, Claims(fleet, homes, turns)
-        self._waiter = VirtualWaiter(fleet, homes, None, self._claims.begin_at, turns)
+        self._waiter = VirtualWaiter(fleet, homes, None, self._claims, turns)
         self._waiter.told_by(self._told)
         self._request = ClaimRequest(name, name, 60.0)
         self._free = simulation.options.concurrency
@@ -250,6 +250,7 @@ class Conductor:
 
     def _go_on(self, turn: int) -> None:
         if turn == self._turn:
+            self._waiter.tell_due()
             self.claim()
 
     def _look(self, turn: int, looks: Iterator[int]) -> None:

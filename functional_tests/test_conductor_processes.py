@@ -70,16 +70,17 @@ def test_conductors_killed_at_any_moment_lose_nothing_and_do_nothing_twice(
 
 
 def test_a_stopped_conductor_that_wakes_up_late_ends_nothing(
-    start: Start, uri: str, board: JobBoard, diary: Path
+    start: Start, uri: str, board: JobBoard, diary: Path, tmp_path: Path
 ) -> None:
-    slow = conductor(start, uri)
-    job = board.post("step", details={"diary": str(diary), "seconds": 2.0})
+    slow, gate = conductor(start, uri), tmp_path / "gate"
+    job = board.post("gate", details={"diary": str(diary), "gate": str(gate)})
     eventually(lambda: lines_of(diary), 60)
     stop_between_writes(slow.pid, uri)
     late_token = board.get(job.uuid).record.token
     late_owner = board.get(job.uuid).record.owner or ""
     eventually(lambda: board.get(job.uuid).record.state is JobState.UNCLAIMED)
     quick = conductor(start, uri)
+    gate.touch()
     assert job.wait(60)
     winner = board.get(job.uuid).record
     slow.send_signal(signal.SIGCONT)

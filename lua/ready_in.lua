@@ -5,8 +5,9 @@
 -- ARGV: 1 msgpack [names or nil for all, the waiter ("client/number") or nil, how long it sleeps at most, with what
 --       claim request, as in claim_next.lua, or nil, whether to send an empty message if it is armed, and where the
 --       next search for exchanges begins or nil: for who has claimed nothing since his last look, none counts]
--- Returns: MORE (call again), or OK; the microseconds until a job may be claimable (0 is now, -1 unknown); and the
---       claim id with which the waiter was armed until now, or false
+-- Returns: MORE (call again), or OK; the microseconds until a job may be claimable (0 is now, -1 unknown); the claim id
+--       with which the waiter was armed until now, or false; and how many of the names have BLOCKED jobs, unless a job
+--       can be claimed
 -- A repeat arms the same waiter again.
 --
 -- include: look_plainly
@@ -134,13 +135,13 @@ local function next_moment()
   local poll = #blocked > 0 and now + EXCHANGE_POLL or math.huge
   local exchange = #blocked > 0 and request[6] and exchange_at(wanted, blocked, paused) or math.huge
   local moment = math.min(lease or math.huge, delay or math.huge, poll, exchange)
-  return moment < math.huge and moment or nil
+  return moment < math.huge and moment or nil, #blocked
 end
 
-local moment = next_moment()
+local moment, blocked_count = next_moment()
 if relatives.is_unfinished and moment ~= now then
   -- Children of jobs that have ended may be claimable in a moment.
   return {'MORE'}
 end
 local withdrawn = arm_anew(request, moment)
-return {'OK', moment and math.max(0, moment - now) or -1, withdrawn}
+return {'OK', moment and math.max(0, moment - now) or -1, withdrawn, blocked_count or 0}

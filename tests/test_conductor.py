@@ -253,8 +253,8 @@ class TestRenewal:
     def test_no_handler_keeps_the_other_claims_from_their_renewal(
         self, board: JobBoard, conduct: NewConductor, executor: str, name: str
     ) -> None:
-        conduct(executor, concurrency=2, expiry=1.5)
-        selfish, other = board.post(name, details={"seconds": 3}), board.post("sleep", details={"seconds": 2.5})
+        conduct(executor, concurrency=2, expiry=4.0)
+        selfish, other = board.post(name, details={"seconds": 5}), board.post("sleep", details={"seconds": 4.5})
         assert selfish.wait(30)
         assert other.wait(30)
         for job in (selfish, other):

@@ -65,7 +65,7 @@ def test_every_public_call_of_limits_is_tried_after_a_close() -> None:
 def test_every_mutation_of_the_seam_loses_a_reply() -> None:
     source = "".join(map(inspect.getsource, (retries, schedules, limits, edge_retries)))
     reads = {
-        "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimable", "claimed_under",
+        "open", "close", "connected", "now", "refresh", "waiter", "listen", "claimable", "claimed_under", "outlook",
         "maintenance.tidy", "maintenance.audit", "maintenance.holders", "maintenance.pauses",
         "maintenance.server_version", "books.load", "books.page", "limits.all", "limits.lane", "limits.longest",
         "edges.parents", "edges.children", "edges.first_children", "edges.first_parents",

@@ -6,8 +6,10 @@ import ctypes
 import os
 import subprocess
 import time
+from pathlib import Path
 
 from jobboard import Backoff, Handlers, RunningJob
+from jobboard.testing import eventually
 
 handlers = Handlers()
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
@@ -28,6 +30,14 @@ def step(job: RunningJob) -> int:
     write_down(job, "began")
     time.sleep(job.details.get("seconds", 0.0))
     write_down(job, "lost" if job.lost else "ended")
+    return os.getpid()
+
+
+@handlers.handler("gate", max_attempts=50, backoff=QUICK)
+def gate(job: RunningJob) -> int:
+    """Run until there is a file."""
+    write_down(job, "began")
+    eventually(Path(job.details["gate"]).exists, 60)
     return os.getpid()
 
 

@@ -129,8 +129,9 @@ class ZooKeeperEnsemble:
     def __init__(self) -> None:
         ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
         members = [f"server.{id}={HOST}:{quorum}:{election}" for id, (_, quorum, election) in enumerate(ports, 1)]
-        lines = [*members, "initLimit=20", "syncLimit=10"]
-        self.nodes = [ZooKeeperServer(*lines, heap=96, port=client) for client, _, _ in ports]
+        lines = [*members, "initLimit=20", "syncLimit=40"]
+        # The boards of a whole contract, and the leader's last 500 proposals: with 96 MB it is full after 650 cases.
+        self.nodes = [ZooKeeperServer(*lines, heap=256, port=client) for client, _, _ in ports]
         for id, node in enumerate(self.nodes, 1):
             (node.folder / "data" / "myid").write_text(str(id))
 

@@ -130,7 +130,7 @@ READS = frozenset(
         "now", "seconds_until", "refresh", "read", "history", "find", "page", "claimable", "stats", "count", "waiter",
         "due", "all", "load", "paused", "pauses", "holders", "server_version", "persistence", "shards", "ready_in",
         "lanes", "longest", "lane", "name_shares", "parents", "children", "first_parents", "first_children", "counts",
-        "graphs", "dropped", "signals", "faults", "shortages",
+        "graphs", "dropped", "signals", "faults", "shortages", "outlook",
     }
 )  # fmt: skip
 

@@ -155,6 +155,13 @@ class JobStore(abc.ABC):
         """Return the next jobs that can be claimed: a page of unclaimed jobs, without those of paused names."""
 
     @abc.abstractmethod
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        """Return UNCLAIMED if a job of these names can be claimed now; BLOCKED if perhaps in exchange; else None.
+
+        In exchange for a job of another name, which has a slot of the lane and can't be claimed (:mod:`.lanes`).
+        """
+
+    @abc.abstractmethod
     def stats(self) -> BoardStats:
         """Count the jobs; one consistent look."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from jobboard.backends.base import Waiter
+from jobboard.backends.lanes import EXCHANGE_POLL
 from jobboard.errors import BoardUnavailable
 
 
@@ -89,6 +90,10 @@ class ConditionWaiter(Waiter):
                 if at < self._earliest:
                     self._earliest = at
                     self._changed.notify_all()
+
+    def notify_of_blocked(self, name: str) -> None:
+        """Learn that a job of this name waits for its lane: another name may hold that up, so it is to be asked for."""
+        self.notify(name, self._clock() + EXCHANGE_POLL)
 
     def interrupt(self) -> None:
         with self._lock:

@@ -15,5 +15,5 @@ local function look_plainly(request)
       or #ready_names(request[1], 1) > 0) then
     return
   end
-  return {'OK', -1, arm_anew(request, nil)}
+  return {'OK', -1, arm_anew(request, nil), 0}
 end

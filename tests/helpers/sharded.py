@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -13,8 +15,11 @@ from jobboard.backends.address import Address
 from jobboard.backends.base import Backend, Capabilities
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.shards import ShardsBackend
+from jobboard.backends.shards.placement import text_of_lane
 from jobboard.board import JobBoard
+from jobboard.job import Job
 from jobboard.testing import Harness
+from jobboard.testing.faults import LossyBackend
 from jobboard.testing.sharding import take_turns
 
 
@@ -79,6 +84,38 @@ class SqliteShardsHarness(ShardsHarness):
             [[before]] = connection.execute("SELECT value FROM jobboard_meta WHERE name = 'version'").fetchall()
             connection.execute("UPDATE jobboard_meta SET value = ? WHERE name = 'version'", (number,))
         return str(before)
+
+
+#: The shards of a board that counts.
+COUNT = 12
+
+
+class Counting:
+    """A board of many shards that counts requests."""
+
+    def __init__(self, harness: MemoryShardsHarness) -> None:
+        name = harness.fresh_name()
+        whole = ShardsBackend(name, Address("shards"), uris=[f"memory://c{number}" for number in range(COUNT)])
+        self._shards = [LossyBackend(shard) for shard in whole.fleet.shards]
+        self.backend = ShardsBackend(name, whole.address, shards=self._shards)
+        self.board: JobBoard = harness.adopt(JobBoard(name, self.backend))
+
+    @property
+    def claims(self) -> int:
+        return self.calls["claim_next"]
+
+    @property
+    def calls(self) -> Counter[str]:
+        return sum((shard.calls for shard in self._shards), Counter[str]())
+
+    def post_on(self, number: int, name: str = "resize") -> Job:
+        self.backend.loads.choose = lambda: number  # type: ignore[method-assign]
+        return self.board.post(name)
+
+    def lane_on(self, number: int) -> str:
+        """Return a lane of a shard."""
+        place = self.backend.fleet.map.now.place
+        return next(lane for lane in map(str, itertools.count()) if place(text_of_lane(lane)) == number)
 
 
 class Folders:

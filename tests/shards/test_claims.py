@@ -5,33 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from helpers.sharded import MemoryShardsHarness
-
-from jobboard import JobBoard
-from jobboard.backends.address import Address
-from jobboard.backends.shards import ShardsBackend
-from jobboard.testing.faults import LossyBackend
-
-COUNT = 12
-
-
-class Counting:
-    """A board of many shards that counts claims."""
-
-    def __init__(self, harness: MemoryShardsHarness) -> None:
-        name = harness.fresh_name()
-        whole = ShardsBackend(name, Address("shards"), uris=[f"memory://c{number}" for number in range(COUNT)])
-        self._shards = [LossyBackend(shard) for shard in whole.fleet.shards]
-        self.backend = ShardsBackend(name, whole.address, shards=self._shards)
-        self.board: JobBoard = harness.adopt(JobBoard(name, self.backend))
-
-    @property
-    def claims(self) -> int:
-        return sum(shard.calls["claim_next"] for shard in self._shards)
-
-    def post_on(self, number: int) -> None:
-        self.backend.loads.choose = lambda: number  # type: ignore[method-assign]
-        self.board.post("resize")
+from helpers.sharded import COUNT, Counting, MemoryShardsHarness
 
 
 @pytest.fixture

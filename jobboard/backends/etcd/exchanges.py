@@ -43,6 +43,10 @@ class Exchanges:
         self._last_name = turn[-1]
         by_lane = self._read(turn)
         known = self._rules.known()
+        if not all(known.rules.of_lane(lane).may_block for lane in by_lane):
+            # Nobody waits in such a lane: this client has not read the limits since that one was set.
+            self._rules.doubt()
+            known = self._rules.known()
         lanes = [
             lane
             for lane in _behind(sorted(by_lane), self._last_lane)

@@ -97,6 +97,12 @@ class Reading:
         jobs, end = self._expiry.repeat_while_due(read)
         return Page(self._rows_of(jobs, {JobState.UNCLAIMED}, names), end)
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        found = self._queue.next_ready(names)
+        if found.due == 0.0:
+            return JobState.UNCLAIMED
+        return JobState.BLOCKED if found.may_exchange else None
+
     def _page_of_all(
         self, states: Collection[JobState], start: bytes, size: int
     ) -> tuple[list[VersionedJob], bytes | None]:

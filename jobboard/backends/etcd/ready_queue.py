@@ -70,10 +70,14 @@ class Candidates:
 
 
 class Outlook(NamedTuple):
-    """When a job can be claimed, or may be: 0: now; None: not in sight. ``is_empty``: none stands in the queues."""
+    """When a job can be claimed, or may be: 0: now; None: not in sight.
+
+    ``is_empty``: none stands in the queues. ``may_exchange``: one may be claimed in exchange for another.
+    """
 
     due: float | None
     is_empty: bool = False
+    may_exchange: bool = False
 
 
 class ReadyQueue:
@@ -153,10 +157,11 @@ class ReadyQueue:
         if names is None and found[0].kvs and self._candidates_behind(found[0].kvs[-1].key, grant, 1):
             return Outlook(0.0)
         due = _next_moment(timers, names, grant)
-        if self.may_exchange(names, grant):
+        may_exchange = self.may_exchange(names, grant)
+        if may_exchange:
             poll = self._connection.now() + EXCHANGE_POLL
             due = poll if due is None else min(due, poll)
-        return Outlook(due, is_empty=not kvs_of(found))
+        return Outlook(due, not kvs_of(found), may_exchange)
 
     def may_exchange(self, names: frozenset[str] | None, grant: Grant) -> bool:
         """Whether jobs of these names may be BLOCKED that could be claimed otherwise; nothing is read."""

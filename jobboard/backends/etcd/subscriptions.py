@@ -139,6 +139,9 @@ class Subscriptions:
         if event.wakes_at is not None:
             for waiter in waiters:
                 waiter.notify(None, event.wakes_at)
+        if event.kind is EventKind.BLOCKED and event.name is not None:
+            for waiter in waiters:
+                waiter.notify_of_blocked(event.name)
         if not any(event.kind in listener.kinds for listener in listeners):
             return
         job_event = event.job_event(revision)
@@ -190,7 +193,7 @@ class EtcdWaiter(ConditionWaiter):
             self._is_subscribed = True
         self._begin_to_look()
         self._arrivals.begin(self._names)
-        due, is_empty = self._queue.next_ready(self._names)
+        due, is_empty, _ = self._queue.next_ready(self._names)
         if not is_empty:
             self._arrivals.forget(self._names)
         if due is not None:

@@ -59,6 +59,11 @@ class JobReader:
                 return Page([], None)
             return self.page({JobState.UNCLAIMED}, names, cursor, size).without(refused)
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        with self._lock:
+            self._begin()
+            return self._store.outlook(names)
+
     def stats(self) -> BoardStats:
         with self._lock:
             now = self._begin()

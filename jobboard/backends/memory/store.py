@@ -228,8 +228,16 @@ class MemoryStore:
             self.timers.add((due, row.sequence), row.name)
         if row.key is not None:
             self._hold_key(row, row.key)
-        if self.waiters and (due is not None or index is self.unclaimed):
-            self.notify(row.name, due or 0.0)
+        if self.waiters:
+            self._notify_of(row)
+
+    def _notify_of(self, row: StoredJob) -> None:
+        """Notify waiters of a row that stands elsewhere now."""
+        if row.due is not None or row.index is self.unclaimed:
+            self.notify(row.name, row.due or 0.0)
+        elif row.index is self.blocked and row.ties is not None:
+            for waiter in tuple(self.waiters):
+                waiter.notify_of_blocked(row.name)
 
     def reschedule(self, row: StoredJob) -> None:
         """Follow a row whose moment has changed."""
@@ -339,10 +347,19 @@ class MemoryStore:
             moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]
         if self.lanes.by_name:
             moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
-            if self.blocked.first(names, refused) is not None:
+            if self.outlook(names) is BLOCKED:
                 # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
                 moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
+
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        """Return UNCLAIMED if a job of these names can be claimed, BLOCKED if one waits that is in a lane perhaps."""
+        refused = self.refused()
+        if None in refused:
+            return None
+        if self.unclaimed.first(names, refused) is not None:
+            return UNCLAIMED
+        return BLOCKED if self.lanes.by_name and self.blocked.first(names, refused) is not None else None
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

@@ -208,6 +208,14 @@ class Jobs(JobStore):
     def claimable(self, names: frozenset[str] | None, cursor: object | None, size: int) -> Page:
         return self._page("claimable", [], names, cursor, size)
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        # Without a waiter that it might arm.
+        request = pack([None if names is None else list(names), None, 0])
+        _, moment, _, is_any_blocked = self._client.call_until_current("ready_in", request)
+        if moment == 0:
+            return JobState.UNCLAIMED
+        return JobState.BLOCKED if is_any_blocked else None
+
     def _page(
         self, script: str, which: list[Any], names: frozenset[str] | None, cursor: object | None, size: int
     ) -> Page:

@@ -108,7 +108,7 @@ class Waiters:
         wanted = None if names is None else list(names)
         asked = None if claim is None else claim_parts(claim, 1, names)
         request = pack([wanted, id, micros(MAX_SLEEP), asked, message, begin])
-        _, moment, withdrawn = self._client.call_until_current("ready_in", request)
+        _, moment, withdrawn, _ = self._client.call_until_current("ready_in", request)
         return None if moment < 0 else moment / 1e6, _id_of(withdrawn)
 
     def disarm(self, waiter: RedisWaiter) -> str | None:

@@ -309,7 +309,7 @@ class ShardsBackend(Backend):
     # -- waiting and events ----------------------------------------------------------------------------------------
 
     def waiter(self, names: frozenset[str] | None) -> Waiter:
-        return ShardsWaiter(self.fleet, self._homes, names, self._claims.begin_at, self.turns)
+        return ShardsWaiter(self.fleet, self._homes, names, self._claims, self.turns)
 
     def listen(self, tell: Callable[[JobEvent], None], kinds: frozenset[EventKind]) -> Callable[[], None]:
         listening = Listening(self.fleet, tell, kinds)

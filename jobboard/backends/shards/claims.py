@@ -24,16 +24,18 @@ class Claims:
 
     def __init__(self, fleet: Fleet, homes: Homes, turns: Turns) -> None:
         self._fleet, self._homes, self._turns = fleet, homes, turns
-        #: Where a waiter has seen a job that can be claimed, and where a claim got all that it asked for.
-        self._seen: int | None = None
+        #: Where a waiter has seen jobs that can be claimed, or may be, and where a claim got all that it asked for.
+        self._seen: dict[int, None] = {}
         self._rich: int | None = None
+        #: Where the last claim was that got a job.
+        self.last: int | None = None
         self._credit = min(MAX_SAVED, float(len(fleet.served)))
         #: Of each shard the requests of which nobody knows what they have claimed, since it went away meanwhile.
         self._doubts: dict[int, list[str]] = {}
 
     def begin_at(self, number: int) -> None:
-        """Let the next claim begin with this shard."""
-        self._seen = number
+        """Let the next claim ask this shard, behind those that it was told of before."""
+        self._seen[number] = None
 
     def claim_next(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int) -> list[JobRow]:
         """Claim from shard after shard; what does not answer is passed over, unless none does.
@@ -49,8 +51,10 @@ class Claims:
         failures: list[BoardUnavailable] = []
         has_answer, waits = False, self._homes.are_known_to(claim.who)
         if waits:
-            self._seen = next(iter(self._turns.take_when_due()), self._seen)
+            for number in self._turns.take_when_due():
+                self.begin_at(number)
         for number in self._order(claim.who, waits):
+            self._seen.pop(number, None)
             try:
                 found = self._claim_from(number, claim, names, limit - len(rows))
             except BoardUnavailable as error:
@@ -78,10 +82,10 @@ class Claims:
 
     def _order(self, who: str, waits: bool) -> Iterator[int]:
         """Yield the shards to ask one after the other, as long as nothing is found."""
-        seen, self._seen = self._seen, None
+        seen = list(self._seen)
         # Of a home the waiter tells.
         rich = None if self._rich is None or self._homes.has(who, self._rich) else self._rich
-        sure = [number for number in (seen, rich) if number is not None]
+        sure = list(dict.fromkeys(seen if rich is None else [*seen, rich]))
         if waits and self._credit < 1:
             return iter(sure)
         order = self._homes.order(who, seen, self._rich)
@@ -108,6 +112,8 @@ class Claims:
         except ReplyLost:
             found = self._claimed_on(number, claim.claim_id)
         self._remember(found, number)
+        if found:
+            self.last = number
         return found
 
     def _claimed_on(self, number: int, claim_id: str) -> list[JobRow]:

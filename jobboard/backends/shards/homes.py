@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jobboard.backends.shards.fleet import Fleet
@@ -98,10 +98,10 @@ class Homes:
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
-    def order(self, who: str, seen: int | None, rich: int | None = None) -> Iterator[int]:
+    def order(self, who: str, seen: Sequence[int], rich: int | None = None) -> Iterator[int]:
         """Yield the shards that a claim asks, one after the other.
 
-        :param seen: where there is a job to claim, as far as anybody knows.
+        :param seen: where there are jobs to claim, as far as anybody knows.
         :param rich: where a claim has got all that it asked for.
         """
         turn, is_down, asked = next(self._turn), self._fleet.health.is_down, set[int]()
@@ -112,15 +112,15 @@ class Homes:
         if not asked:
             yield from self._fleet.served
 
-    def _preferred(self, who: str, turn: int, seen: int | None, rich: int | None) -> Iterable[int | None]:
+    def _preferred(self, who: str, turn: int, seen: Sequence[int], rich: int | None) -> Iterable[int | None]:
         share = self._of.get(who)
         if share is None:
-            return itertools.chain((seen, rich), self._everywhere(turn))
+            return itertools.chain(seen, (rich,), self._everywhere(turn))
         rounds, at = divmod(turn, _ROUND)
         own = [share.homes[(rounds + step) % len(share.homes)] for step in range(len(share.homes))]
         others = self._everywhere(rounds)
         first = next(others) if at == _TURN_OF_OTHERS else own[0] if at == _TURN_OF_HOMES else None
-        return itertools.chain((seen, first, rich), own, others)
+        return itertools.chain(seen, (first, rich), own, others)
 
     def _everywhere(self, first: int) -> Iterator[int]:
         """Yield all shards once."""

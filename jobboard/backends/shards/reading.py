@@ -48,6 +48,12 @@ class Reading:
         with self._fleet.passing_over_down():
             return self._page(cursor, size, lambda shard, inner, most: shard.jobs.claimable(names, inner, most))
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        """Return the best of what those shards say that answer."""
+        with self._fleet.passing_over_down():
+            found = set(self._fleet.everywhere(lambda shard: shard.jobs.outlook(names)).values())
+        return next((state for state in (JobState.UNCLAIMED, JobState.BLOCKED) if state in found), None)
+
     def _page(self, cursor: object | None, size: int, read: Callable[[Backend, Any, int], Page]) -> Page:
         def read_part(shard: Backend, inner: Any, most: int) -> tuple[list[JobRow], Any]:
             page = read(shard, inner, most)

@@ -100,6 +100,15 @@ class Reading:
             row = transaction.row(job_statements.COUNT)
         return int(row[0]) if row else 0
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        with up_to_date(self._transactions) as transaction:
+            known = barred(transaction, names)
+            if is_any_ready(transaction, names, unclaimable_names(transaction, known)):
+                return JobState.UNCLAIMED
+            if None in known.paused or (names is not None and names <= known.paused):
+                return None
+            return JobState.BLOCKED if status_of(transaction).is_any_blocked else None
+
     def ready_in(self, names: frozenset[str] | None) -> float | None:
         """Return the seconds until a job of these names can be claimed; reads only the heads of indexes."""
         with up_to_date(self._transactions) as transaction:

@@ -196,6 +196,9 @@ class Listing:
             self.notify(item.name, 0.0)
         elif due is not None:
             self.notify(item.name, due)
+        elif state is JobState.BLOCKED and item.lane is not None:
+            for waiter in tuple(self.waiters):
+                waiter.notify_of_blocked(item.name)
 
     def _unlink(self, item: Item) -> None:
         if item.index is not None:
@@ -302,18 +305,27 @@ class Listing:
 
     def next_ready(self, names: frozenset[str] | None, now: float) -> float | None:
         """Return the moment at which a job of these names can be claimed, or may be; None if none is in sight."""
-        paused = self.rules.paused
-        if None in paused:
+        if None in self.rules.paused:
             return None
-        if self.indexes[JobState.UNCLAIMED].first(names, self.closed) is not None:
+        outlook = self.outlook(names)
+        if outlook is JobState.UNCLAIMED:
             return now
         # The end of a claim makes room for its name, too.
-        timer = self.timers.first(names, paused)
+        timer = self.timers.first(names, self.rules.paused)
         moments = [None if timer is None else timer[0], self.guards.next_due(), self.marks.next_due()]
-        if self.lanes.has_jobs and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None:
+        if outlook is JobState.BLOCKED:
             # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
             moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
+
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        """Return UNCLAIMED if a job of these names can be claimed, BLOCKED if one waits that is in a lane perhaps."""
+        if None in self.rules.paused:
+            return None
+        if self.indexes[JobState.UNCLAIMED].first(names, self.closed) is not None:
+            return JobState.UNCLAIMED
+        is_any_blocked = self.lanes.has_jobs and self.indexes[JobState.BLOCKED].first(names, self.closed) is not None
+        return JobState.BLOCKED if is_any_blocked else None
 
     def put_guard(self, guard: ListedGuard, zxid: int) -> None:
         """Learn how the guard of a lane stands after a transaction; what is newer is kept."""

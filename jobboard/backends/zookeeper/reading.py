@@ -94,6 +94,11 @@ class BoardReader:
             paused = self._listing.closed
         return Page([], None) if None in paused else self._page({JobState.UNCLAIMED}, names, cursor, size, paused, read)
 
+    def outlook(self, names: frozenset[str] | None) -> JobState | None:
+        self._upkeep.catch_up()
+        with self._listing.lock:
+            return self._listing.outlook(names)
+
     def _catch_up_and_read(
         self, names: frozenset[str] | None, cursor: object | None, size: int
     ) -> dict[str, StoredJob]:

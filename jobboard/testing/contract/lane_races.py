@@ -17,7 +17,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.errors import ClaimLost, JobBoardError
 from jobboard.job import Job, Posting
 from jobboard.states import JobState
-from jobboard.testing.contract.case import LONG, SHORT, claim_one, uuids_of
+from jobboard.testing.contract.case import LONG, SHORT, claim_one, needs, uuids_of
 from jobboard.testing.contract.lane_case import LANE, LaneCase, claim_all, limit, of_lanes, post_in, slots_of
 from jobboard.testing.contract.races import at_once
 from jobboard.testing.contract.waiting import Waiting
@@ -243,6 +243,21 @@ class LaneRaceCases(LaneCase):
             assert slots_of(board) == (0, 2, left - 2)
 
     @of_lanes
+    def test_who_sleeps_finds_what_is_posted_behind_a_stuck_name(self, harness: Harness, board: JobBoard) -> None:
+        limit(board, 1)
+        post_in(board, name="rotate")
+        idle = Idle(harness, board.name, "bob")
+        with ThreadPoolExecutor(1) as threads:
+            found = threads.submit(idle.claim)
+            eventually(idle.backend.blocked.is_set, every=0.002)
+            job = post_in(board)
+            try:
+                assert found.result(DEADLINE)[0] == [job.uuid]
+            finally:
+                idle.board.close()
+
+    @of_lanes
+    @needs(sharded=False)
     def test_idle_conductors_start_what_a_raised_limit_admits_before_they_would_poll(
         self, harness: Harness, board: JobBoard
     ) -> None:

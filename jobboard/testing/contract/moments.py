@@ -138,11 +138,15 @@ class KeyWindowCases(EdgeCase):
 class MaxDelayCases(EdgeCase):
     @of_edges
     def test_replacements_move_a_job_on_until_its_latest_moment(self, board: JobBoard) -> None:
-        job = board.post("resize", {"n": 0}, key="k", delay=LONG, max_delay=1.0)
+        windows = [("late", LONG / 2), ("soon", SHORT)]
+        jobs = [board.post("resize", {"n": 0}, key=key, delay=LONG, max_delay=most) for key, most in windows]
+        moment = jobs[0].record.run_at
         for number in range(1, 4):
-            same = board.post("resize", {"n": number}, key="k", delay=LONG, max_delay=LONG, if_exists="replace")
-            assert (same, same.record.state) == (job, DELAYED)
-        eventually(lambda: states_of(board, job) == [UNCLAIMED])
+            for job, (key, _) in zip(jobs, windows, strict=True):
+                same = board.post("resize", {"n": number}, key=key, delay=LONG, max_delay=LONG, if_exists="replace")
+                assert same == job
+            assert board.get(jobs[0].uuid).record.run_at == moment
+        eventually(lambda: states_of(board, *jobs) == [DELAYED, UNCLAIMED])
         assert numbers_of([claim_one(board)]) == [3]
 
     @of_edges

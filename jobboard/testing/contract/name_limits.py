@@ -12,6 +12,7 @@ from jobboard.errors import UnclaimableJob
 from jobboard.events import JobEvent
 from jobboard.job import Job, Posting
 from jobboard.limit import Rate
+from jobboard.states import JobState
 from jobboard.testing.contract.case import LONG, SHORT, claim_one, let_a_claim_expire, needs, uuids_of
 from jobboard.testing.contract.lane_case import (
     BLOCKED,
@@ -284,6 +285,24 @@ class NameLimitCases(LaneCase):
                 board.consume(job, "bob")
 
     @of_lanes
+    def test_an_outlook_tells_what_a_claim_may_find(self, board: JobBoard) -> None:
+        client, rotate = client_of(board), frozenset(["rotate"])
+
+        def outlook() -> JobState | None:
+            return client.call(client.backend.jobs.outlook, rotate)
+
+        limit(board, 1)
+        post_in(board)
+        board.post("rotate", delay=LONG)
+        assert outlook() is None
+        post_in(board, name="rotate")
+        assert outlook() is BLOCKED
+        board.post("rotate")
+        assert outlook() is UNCLAIMED
+        board.pause("rotate")
+        assert outlook() is None
+
+    @of_lanes
     @stuck
     def test_a_stuck_name_uses_up_no_rate(self, board: JobBoard, why: str) -> None:
         """Who waits for the others of its lane wakes when the rate lets the next job start, whose ever that is."""
@@ -376,6 +395,7 @@ class NameLimitCases(LaneCase):
         assert states_of(board, holder) == [BLOCKED]
 
     @of_lanes
+    @needs(sharded=False)
     def test_what_can_be_claimed_without_an_exchange_is_claimed_first(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board)
