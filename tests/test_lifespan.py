@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -31,15 +29,6 @@ def board() -> Iterator[JobBoard]:
 @pytest.fixture
 def handlers() -> Handlers:
     return Handlers(max_attempts=1)
-
-
-@pytest.fixture
-def diary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[list[str]]]:
-    """What the lifespan of the workers has written."""
-    path = tmp_path / "diary"
-    path.touch()
-    monkeypatch.setenv("LEASED_DIARY", str(path))
-    return lambda: [line.split() for line in path.read_text().splitlines()]
 
 
 def result_of(board: JobBoard, name: str, **details: Any) -> Any:
@@ -411,62 +400,3 @@ class TestOnALoop:
             eventually(lambda: seen == ["open", "open", "closed"])
             assert conductor.stop()
         assert seen[2:] == ["closed", "closed"]
-
-
-class TestInWorkers:
-    def test_each_worker_makes_its_own_and_closes_it(
-        self, board: JobBoard, diary: Callable[[], list[list[str]]]
-    ) -> None:
-        conductor = Conductor("test", board, leased.handlers, executor="process", concurrency=2)
-        conductor.start()
-        workers = {pid for word, pid in diary()}
-        assert len(workers) == 2
-        assert str(os.getpid()) not in workers
-        assert str(result_of(board, "pid")) in workers
-        assert str(result_of(board, "pids")) in workers
-        # The one that replaces a dead worker has its own.
-        assert result_of(board, "die")
-        eventually(lambda: len(diary()) == 3)
-        assert str(result_of(board, "fork")) in {pid for word, pid in diary()}
-        slow = board.post("last", {"seconds": 0.3})
-        until_begun(conductor, slow)
-        assert conductor.stop(timeout=20)
-        opened = [pid for word, pid in diary() if word == "open"]
-        closed = [pid for word, pid in diary() if word == "closed"]
-        assert len(opened) == 3
-        assert len(closed) == len(set(closed)) == 2
-        assert set(closed) < set(opened)
-        words = [word for word, pid in diary() if pid == next(pid for word, pid in diary() if word == "end")]
-        assert words == ["open", "begin", "end", "closed"]
-
-    def test_what_fails_is_told_and_costs_no_attempt(
-        self,
-        board: JobBoard,
-        diary: Callable[[], list[list[str]]],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr("jobboard.conductor.executors.process._RETRY_DELAY", 0.1)
-        broken = tmp_path / "diary.start"
-        broken.touch()
-        conductor = Conductor("test", board, leased.handlers, executor="process")
-        with pytest.raises(
-            LifespanFailed, match=r"leases failed: .*leased.py, line \d+: OSError: the database is away"
-        ):
-            conductor.start()
-        assert diary() == []
-        broken.unlink()
-        conductor.start()
-        broken.touch()
-        job = board.post("die")
-        eventually(lambda: not conductor.healthy)
-        waiting = board.post("pid")
-        assert "the database is away" in conductor._run.health()["fault"]  # type: ignore[union-attr]
-        broken.unlink()
-        assert job.get_result(30)
-        assert waiting.get_result(30)
-        assert [each.record.attempts for each in (job, waiting)] == [2, 1]
-        assert conductor.healthy
-        (tmp_path / "diary.end").touch()
-        assert conductor.stop() is False
-        assert "OSError: the database does not answer" in (conductor.unclosed or "")
