@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from helpers import leased
+from helpers import chores, leased
 from helpers.conducting import conducting, until_begun
 
 from jobboard import AsyncRunningJob, BatchJob, Conductor, Handlers, JobBoard, RunningJob, fetch
@@ -325,6 +326,20 @@ class TestRegistration:
 
 
 class TestOnALoop:
+    def test_handlers_of_other_executors_may_stand_beside_its_own(self, board: JobBoard, handlers: Handlers) -> None:
+        @handlers.lifespan
+        async def resources() -> AsyncIterator[str]:
+            yield "there"
+
+        @handlers.handler("look")
+        async def look(job: AsyncRunningJob[str]) -> str:
+            return job.resources
+
+        handlers.add("pid", chores.pid, executor="process")
+        with conducting(board, handlers, "asyncio"):
+            assert result_of(board, "look") == "there"
+            assert result_of(board, "pid") != os.getpid()
+
     def test_the_task_that_entered_closes_and_what_it_runs_beside_lives_as_long(
         self, board: JobBoard, handlers: Handlers
     ) -> None:

@@ -116,6 +116,10 @@ class _Made(Generic[Manager]):
         self.close_fault = self.close_fault or why
         logger.error("resources of handlers could not be closed: %s", why, exc_info=error)
 
+    def note_late_close(self, seconds: float) -> None:
+        """They have not closed it in this time."""
+        self.note_unclosed(f"{self.at!r} did not end within {seconds:g} s")
+
 
 def _late(lifespan: Lifespan | None) -> str:
     seconds = 0.0 if lifespan is None else lifespan.timeout
@@ -225,7 +229,7 @@ class ResourcesThread:
             return
         self._thread.join(CLOSE_TIMEOUT)
         if self._thread.is_alive():
-            self._resources.note_unclosed(f"{self._resources.at!r} did not end within {CLOSE_TIMEOUT:g} s")
+            self._resources.note_late_close(CLOSE_TIMEOUT)
 
 
 class LoopResources(_Made[AbstractAsyncContextManager[Any]]):

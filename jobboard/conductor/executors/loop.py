@@ -131,6 +131,8 @@ class LoopThread:
         self._wake()
         if not any(execution.stuck for execution in list(self._running)):
             wait_for_thread(self._thread, timeout)
+            if self._resources.lifespans and self._thread.is_alive() and not self._tasks:
+                self._resources.note_late_close(timeout)
 
     def stop_in_child(self) -> None:
         """In a child that a handler forked: the handler may finish, but the loop must not go on."""

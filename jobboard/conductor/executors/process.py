@@ -15,9 +15,10 @@ from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish, go_on_until_done
 from jobboard.conductor.executors.guard import Guard
 from jobboard.conductor.executors.handoff import HandoffQueue
+from jobboard.conductor.executors.worker import HandlerParts
 from jobboard.conductor.executors.worker_process import WorkerProcess
-from jobboard.conductor.handlers import Handlers
-from jobboard.conductor.lifespan import CLOSE_TIMEOUT, plain_ones, time_for
+from jobboard.conductor.handlers import Handler, Handlers
+from jobboard.conductor.lifespan import CLOSE_TIMEOUT, Lifespan, plain_ones, time_for
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
 from jobboard.converter import Converter
@@ -68,8 +69,8 @@ class ProcessExecutor(Executor):
         _check_importable("the board's converter", converter)
 
     def start(self) -> None:
-        self._parts = [(handler.task, handler.error_rules, handler.lifespan) for handler in self._handlers]
         self._lifespans = plain_ones(handler.lifespan for handler in self._handlers)
+        self._parts = [self._part_of(handler) for handler in self._handlers]
         for lifespan in self._lifespans:
             _check_importable(repr(lifespan), lifespan)
         for task, rules, _ in self._parts:
@@ -95,6 +96,11 @@ class ProcessExecutor(Executor):
             raise
         # It runs before multiprocessing's own hook, which sends workers a SIGTERM and waits without a limit.
         atexit.register(self._kill_at_exit)
+
+    def _part_of(self, handler: Handler) -> HandlerParts:
+        # An async lifespan is of no use in a worker, which need not be able to import it.
+        lifespan = handler.lifespan if handler.lifespan in self._lifespans else Lifespan()
+        return handler.task, handler.error_rules, lifespan
 
     def _start_workers(self) -> list[WorkerProcess]:
         workers = [self._start_worker() for _ in range(self._slots)]
@@ -260,10 +266,11 @@ class ProcessExecutor(Executor):
                 worker = self._start_worker()
                 if self._has_resources(slot, worker):
                     return worker
+                self._stopping.wait(delay)
                 delay = min(2 * delay, _MAX_RETRY_DELAY)
             except OSError as error:
                 logger.error("no worker process can be started for now: %s", error)
-            self._stopping.wait(delay)
+                self._stopping.wait(_RETRY_DELAY)
         return None
 
     def _has_resources(self, slot: _Slot, worker: WorkerProcess) -> bool:
