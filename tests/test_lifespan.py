@@ -268,6 +268,31 @@ class TestWhatFails:
         assert "OSError: it does not answer" in (conductor.unclosed or "")
         assert "resources of handlers could not be closed" in caplog.text
 
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_one_that_never_closes_holds_up_no_stop(
+        self, board: JobBoard, handlers: Handlers, is_async: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("jobboard.conductor.lifespan.CLOSE_TIMEOUT", 0.1)
+        gate = threading.Event()
+
+        def plain() -> Iterator[None]:
+            yield
+            gate.wait(20)
+
+        async def later() -> AsyncIterator[None]:
+            yield
+            await asyncio.Event().wait()
+
+        async def nothing(_job: AsyncRunningJob) -> None: ...
+
+        handlers.lifespan(later if is_async else plain)
+        handlers.add("nothing", nothing)
+        conductor = Conductor("test", board, handlers, executor="asyncio")
+        conductor.start()
+        assert conductor.stop() is False
+        assert "did not end within 0.1 s" in (conductor.unclosed or "")
+        gate.set()
+
     def test_one_that_yields_twice_or_never(self, board: JobBoard, handlers: Handlers) -> None:
         times = 0
 
