@@ -84,7 +84,8 @@ class Worker:
         try:
             self._resources.enter()
         except LifespanFailed as error:
-            traceback.print_exc()
+            # Its own error, which the line that the conductor shows leaves out.
+            traceback.print_exception(error.__cause__)
             self._send(0, "failed", str(error))
             return
         self._send(0, "ready", None)
