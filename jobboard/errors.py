@@ -164,5 +164,12 @@ class MissingExtra(JobBoardError, ImportError):
     """A package is not installed that this needs; says which extra to install."""
 
 
+class LifespanFailed(JobBoardError):
+    """What the lifespan of handlers should make was not there: it raised an error, or did not yield in time.
+
+    The conductor has not started; the text says which lifespan it was, and ``__cause__`` is its error.
+    """
+
+
 class SearchEnded(JobBoardError):
     """A trigger's bounded search for its next fire time has met its bound, and found none."""

@@ -160,6 +160,26 @@ def test_a_conductor_whose_ends_are_refused_lives_and_is_not_ready(tmp_path: Pat
         assert get(server.port, "/readyz") == (200, "ok\n")
 
 
+def test_a_conductor_that_makes_what_its_handlers_need_lives_and_is_not_ready(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\nfrom jobboard import Handlers\nhandlers = Handlers()\n"
+        "handlers.add('nothing', lambda job: None)\n"
+        "@handlers.lifespan\ndef lease():\n"
+        "    while not os.path.exists('there'):\n        time.sleep(0.01)\n    yield\n"
+    )
+    process = Process(
+        "conductor", "slow:handlers", "--health-port", "0", folder=tmp_path, uri=f"sqlite:///{tmp_path}/jobs.db"
+    )
+    try:
+        assert get(process.port, "/livez") == (200, "ok\n")
+        assert get(process.port, "/readyz") == (503, "it is starting\n")
+        (tmp_path / "there").touch()
+        eventually(lambda: get(process.port, "/readyz") == (200, "ok\n"), 30)
+        process.stop()
+    finally:
+        process.process.kill()
+
+
 def test_a_conductor_that_is_stuck_does_not_live(tmp_path: Path) -> None:
     lives = [True]
     with (

@@ -18,6 +18,13 @@ _MODULE = """
 from jobboard import Handlers
 import parts
 handlers = Handlers()
+@handlers.lifespan
+def lease():
+    with open("diary", "a") as diary:
+        diary.write("open ")
+    yield
+    with open("diary", "a") as diary:
+        diary.write("closed ")
 @handlers.handler("answer")
 def answer(job):
     return parts.answer(job)
@@ -77,6 +84,7 @@ def test_it_starts_anew_when_its_code_changes(board: JobBoard, tmp_path: Path) -
         conductor.send_signal(signal.SIGTERM)
         conductor.communicate(timeout=60)
         assert (conductor.returncode, board.entities()) == (0, [])
+        assert (folder / "diary").read_text().split() == ["open", "closed"] * 3
     finally:
         conductor.kill()
         conductor.communicate()

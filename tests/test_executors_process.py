@@ -20,6 +20,7 @@ from helpers.conducting import conducting, state_of
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobFailed, JobState, fetch
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.job_facts import JobSnapshot
+from jobboard.conductor.lifespan import Lifespan
 from jobboard.conductor.retrying import ErrorRules
 from jobboard.testing import eventually
 
@@ -77,7 +78,7 @@ class TestWhatIsKilled:
             assert len(seen) == 3
 
     def test_a_kill_that_comes_too_late_kills_nothing(self, board: JobBoard) -> None:
-        worker = WorkerProcess([(chores.pid, ErrorRules())])
+        worker = WorkerProcess([(chores.pid, ErrorRules(), Lifespan())])
         assert worker.wait_until_ready(20)
         worker.kill_if_running(object())  # type: ignore[arg-type]
         assert worker.usable

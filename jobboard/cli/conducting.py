@@ -115,11 +115,15 @@ def conductor(
     board = session.board(create=True, converter=made)
     clock = jobboard.Scheduler(board, label) if with_scheduler and number == 0 else None
     worker = jobboard.Conductor(label, board, found, **options)
+    started = threading.Event()
 
     def start() -> None:
-        routes = health_routes(board, lambda: worker.healthy, lambda: worker.unsent)
+        routes = health_routes(
+            board, lambda: not started.is_set() or worker.healthy, lambda: worker.unsent, started.is_set
+        )
         _serve_health(health_host, health_port, routes, number)
         worker.start()
+        started.set()
         if clock is not None:
             clock.start()
 
@@ -144,6 +148,12 @@ def conductor(
         if clock is not None:
             clock.stop()
         raise SystemExit(EXIT_MAX_JOBS if has_run_enough else EXIT_STUCK)
+    _check_closed(worker)
+
+
+def _check_closed(worker: jobboard.Conductor) -> None:
+    if worker.unclosed is not None:
+        raise click.ClickException(f"what a lifespan has made could not be closed: {worker.unclosed}")
 
 
 def _say_at_once(session: Session, text: str) -> None:

@@ -31,16 +31,20 @@ health_options = options(
 
 
 def health_routes(
-    board: JobBoard, lives: Callable[[], bool], unsent: Callable[[], list[str]] = list
+    board: JobBoard,
+    lives: Callable[[], bool],
+    unsent: Callable[[], list[str]] = list,
+    has_started: Callable[[], bool] = lambda: True,
 ) -> dict[str, Route]:
     """Return what answers probes.
 
     :param lives: whether the process does its work; a supervisor should start it again otherwise.
     :param unsent: the uuids of jobs whose ends the store refuses; a new process would run them again.
+    :param has_started: False while it makes what its handlers need.
     """
     return {
         "/livez": lambda _: text(200, "ok") if lives() else text(503, "it does not work; start it again"),
-        "/readyz": lambda _: _readiness(board, unsent()),
+        "/readyz": lambda _: _readiness(board, unsent()) if has_started() else text(503, "it is starting"),
     }
 
 

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from jobboard.conductor.job_facts import JobFacts
-from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.running_job import Made, RunningJob
 from jobboard.conductor.steps import inside_step, is_inside_step
 from jobboard.family import Parent
 from jobboard.job import Posting
@@ -41,14 +41,14 @@ class Begun(Generic[T], Awaitable[T]):
         return self._running.__await__()
 
 
-class AsyncRunningJob(JobFacts):
+class AsyncRunningJob(JobFacts, Generic[Made]):
     """A claimed job as its ``async`` handler sees it: a :class:`~jobboard.RunningJob` of which each call is awaited.
 
     No call blocks the event loop. The calls of one job are made one after the other. What the handler has not awaited
-    is awaited when it returns.
+    is awaited when it returns. ``AsyncRunningJob[Pools]`` tells type checkers the type of its ``resources``.
     """
 
-    def __init__(self, job: RunningJob) -> None:
+    def __init__(self, job: RunningJob[Made]) -> None:
         self._job = job
         self._snapshot = job._snapshot
         self._begun: list[Begun[Any]] = []
@@ -62,6 +62,11 @@ class AsyncRunningJob(JobFacts):
     def cancelled(self) -> bool:
         """Whether somebody asked for the job's cancel: raise :class:`~jobboard.Cancelled`, or finish."""
         return self._job.cancelled
+
+    @property
+    def resources(self) -> Made:
+        """What the lifespan of its handler's collection has made, as for :attr:`RunningJob.resources`."""
+        return self._job.resources
 
     @property
     def checkpoint(self) -> Any:

@@ -9,7 +9,7 @@ from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import annotations_of, is_async, signature_of, title_of
 from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, judged, outcome_of_result, read_error
 from jobboard.conductor.run_context import begin_batch
-from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.running_job import Made, RunningJob
 from jobboard.conductor.typed_details import InvalidDetails, check_record, fit_details, is_record
 
 _ADVICE = (
@@ -25,7 +25,7 @@ def _refuse(what: str, name: str) -> NoReturn:
     )
 
 
-class BatchJob(RunningJob):
+class BatchJob(RunningJob[Made]):
     """One job of a batch, as its batch handler sees it; each is claimed, renewed, and ends by itself."""
 
     #: What the handler has said becomes of it.
@@ -57,10 +57,10 @@ class BatchJob(RunningJob):
         _refuse("wait_for", self.name)
 
 
-class AsyncBatchJob(AsyncRunningJob):
+class AsyncBatchJob(AsyncRunningJob[Made]):
     """One job of a batch, as its ``async`` batch handler sees it."""
 
-    _job: BatchJob
+    _job: BatchJob[Made]
 
     def fail(self, error: BaseException | str) -> None:
         """Let this job alone fail, as :meth:`BatchJob.fail` does; not to be awaited."""

@@ -96,6 +96,7 @@ class Conductor:
             raise ValueError(f'on_stuck must be "stay" or "exit"; got {on_stuck!r}')
         self._exits_when_stuck = on_stuck == "exit"
         self._stopped_itself = False
+        self._unclosed: str | None = None
         self._who = worker_id(name)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -125,6 +126,11 @@ class Conductor:
         return [] if run is None else [end["uuid"] for end in run.health()["unsent"]]
 
     @property
+    def unclosed(self) -> str | None:
+        """Why the last stop could not close what a lifespan has made (:meth:`Handlers.lifespan`); None if it did."""
+        return self._unclosed
+
+    @property
     def handled(self) -> int:
         """How many of its handlers have ended since its start, whatever their outcome; 0 when it is stopped."""
         run = self._run
@@ -142,7 +148,8 @@ class Conductor:
 
         A conductor that is being stopped is started again after its stop.
 
-        :raises ValueError: a handler can't run in this executor.
+        :raises ValueError: a handler can't run in this executor, or its lifespan can't.
+        :raises LifespanFailed: a lifespan raised an error, or did not yield in time.
         :raises SystemExit: worker processes import this program, which starts a conductor when it is imported.
         :raises RuntimeError: one of its own handlers calls this during the stop, which waits for that handler.
         """
@@ -155,7 +162,8 @@ class Conductor:
 
         An exception such as KeyboardInterrupt stops it without a drain, and is raised again.
 
-        :raises ValueError: a handler can't run in this executor.
+        :raises ValueError: a handler can't run in this executor, or its lifespan can't.
+        :raises LifespanFailed: a lifespan raised an error, or did not yield in time.
         :raises SystemExit: worker processes import this program, which starts a conductor when it is imported.
         """
         try:
@@ -175,7 +183,7 @@ class Conductor:
         return True
 
     def stop(self, drain: bool = True, timeout: Seconds | None = None) -> bool:
-        """Claim no more, and stop; True if every handler finished and every end was sent.
+        """Claim no more, and stop; True if every handler finished, every end was sent, and lifespans closed theirs.
 
         Any thread and any signal handler may call it. A second call can make the first one faster. If one of its own
         handlers calls it, it returns False at once, since that handler has not finished; the stop goes on without it.
@@ -185,7 +193,7 @@ class Conductor:
         :param drain: let running handlers finish; False gives their jobs back at once, with the attempt uncounted.
         :param timeout: seconds to drain, None for no limit. Jobs that still run then are given back, in 10 more seconds
             at most; ends that the store refused so far are waited for no longer. Without ``drain``: seconds to give the
-            jobs back, None for 10.
+            jobs back, None for 10. Lifespans have 10 seconds more to close what they have made.
         """
         seconds = check_timeout(timeout)
 
@@ -241,6 +249,7 @@ class Conductor:
         if run is None:
             return True
         finished = run.stop(drain, timeout)
+        self._unclosed = run.unclosed
         self._forget(run)
         return finished
 

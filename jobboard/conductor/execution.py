@@ -19,7 +19,7 @@ from jobboard.conductor.following import on_complete_of
 from jobboard.conductor.handlers import Handler
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter, current_error_rules
-from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.running_job import NOT_MADE, RunningJob
 from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
@@ -77,8 +77,12 @@ class Execution:
     #: The batch that it is one of, if its handler is for batches.
     batch: Batch | None = None
 
-    def __init__(self, job: Job, handler: Handler, held_until: float, listener: ExecutionListener) -> None:
+    def __init__(
+        self, job: Job, handler: Handler, held_until: float, listener: ExecutionListener, made: Any = NOT_MADE
+    ) -> None:
         self.job = job
+        #: What the handler's lifespan has made, where the handler runs; of a batch the first one knows it.
+        self.made = made
         self.handler = handler
         #: When the store may have ended the claim, if no further renewal gets through.
         self.held_until = held_until
@@ -183,6 +187,10 @@ class Execution:
     @property
     def board(self) -> JobBoard:
         return lend(cast(JobBoard, self.job.board))
+
+    @property
+    def resources(self) -> Any:
+        return self.leader.made
 
     def checkpoint(self, state: Any) -> None:
         try:

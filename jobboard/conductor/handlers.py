@@ -11,6 +11,7 @@ from jobboard.conductor.calling import is_async, place_of
 from jobboard.conductor.declared_posting import Declared, DeclaredPosting
 from jobboard.conductor.following import FollowUp
 from jobboard.conductor.handler_options import HandlerOptions
+from jobboard.conductor.lifespan import Lifespan, MakesResources
 from jobboard.conductor.retrying import Backoff, ErrorRules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.task import PlainDetails, R, Task, TaskDecorator, Typed
@@ -43,6 +44,8 @@ class Handler:
     batch: BatchOptions | None = None
     #: For how many seconds the records of its completed jobs stay readable; None: as the conductor's board says.
     retention: float | None = None
+    #: The lifespan of the collection that it was registered with.
+    lifespan: Lifespan = field(default_factory=Lifespan)
 
     @property
     def max_attempts(self) -> int:
@@ -121,6 +124,7 @@ class Handlers:
         silent_for: Seconds | None = None,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._lifespan = Lifespan()
         self._defaults = HandlerOptions().changed(
             max_attempts=max_attempts, backoff=backoff, timeout=timeout, broken_on=broken_on,
             give_up_after=give_up_after, silent_for=silent_for,
@@ -346,11 +350,36 @@ class Handlers:
         kept = None if retention is None else check_delay(retention, "retention")
         self._check_free(name, plain)
         task: Task[Any, ..., Any] = Task(name, plain, declared, batch is not None)
-        self._handlers[name] = Handler(name, task, task.call, options, executor, batch, kept)
+        self._handlers[name] = Handler(name, task, task.call, options, executor, batch, kept, self._lifespan)
         return task
 
+    @overload
+    def lifespan(self, *, timeout: Seconds = 60.0) -> Callable[[MakesResources], MakesResources]: ...
+    @overload
+    def lifespan(self, function: MakesResources, /) -> MakesResources: ...
+    def lifespan(self, function: Any = None, *, timeout: Seconds = 60.0) -> Any:
+        """Make what these handlers need, once in each process that runs them, and close it when the conductor stops.
+
+        The decorated generator function makes it, yields it to the handlers as ``job.resources``, and closes it
+        after the ``yield``, when no handler runs any more. One that fails or is late keeps its conductor from starting.
+        An ``async`` one runs on the event loop of the executor ``"asyncio"``, for ``async`` handlers there.
+
+        :param function: takes no arguments, and yields once: any object.
+        :param timeout: seconds until it must have yielded.
+        :returns: the function itself.
+        :raises ValueError: there is a lifespan already, or the timeout is out of its range.
+        :raises TypeError: it is no generator function, or needs arguments; or the timeout is no number.
+        """
+        seconds = check_delay(timeout, "timeout")
+
+        def register(made_by: Callable[[], Any]) -> Callable[[], Any]:
+            self._lifespan.register(made_by, seconds)
+            return made_by
+
+        return register if function is None else register(function)
+
     def include(self, others: Handlers) -> None:
-        """Register all handlers of another collection, with the options that they have there.
+        """Register all handlers of another collection, with the options and the lifespan that they have there.
 
         :raises ValueError: one of its names has a handler already; none is registered then.
         """
@@ -375,7 +404,7 @@ class Handlers:
     def only(self, names: Collection[str]) -> Handlers:
         """Return a copy with the handlers of these names, and no others."""
         copied = Handlers()
-        copied._defaults = self._defaults
+        copied._defaults, copied._lifespan = self._defaults, self._lifespan
         copied._handlers.update((name, handler) for name, handler in self._handlers.items() if name in names)
         return copied
 

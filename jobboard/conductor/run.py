@@ -18,8 +18,9 @@ from jobboard.conductor.claimer import Claimer
 from jobboard.conductor.completer import Completer
 from jobboard.conductor.deadlines import Deadlines, outcome_when_due
 from jobboard.conductor.execution import Execution, runs_among, silent_among
-from jobboard.conductor.executors.by_handler import executor_for
+from jobboard.conductor.executors.by_handler import conductor_lifespans, executor_for
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.lifespan import ResourcesThread
 from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.outcome import Dropped, Failed, Outcome, Returned, as_cancelled
@@ -71,6 +72,8 @@ class ConductorRun:
         self._on_unhealthy = on_unhealthy
         expiry = options.expiry
         self._slots = Slots(options.concurrency)
+        lifespans = conductor_lifespans(handlers, options.executor)
+        self._resources = ResourcesThread(lifespans, lambda: self._slots.taken + self._stuck.number)
         self._executor = executor_for(handlers, options.executor, options.concurrency, self._finished)
         self._stuck = StuckSlots(
             who, self._slots, self._executor, options.max_stuck, options.grace, self._stuck_changed
@@ -102,10 +105,11 @@ class ConductorRun:
         self._finish_by = math.inf
         self._stopped = threading.Event()
         self._is_clean = False
+        self.unclosed: str | None = None
 
     def start(self) -> None:
         self._executor.check_converter(client_of(self._board).converter)
-        self._executor.start()
+        self._resources.enter_for(self._executor.start)
         try:
             self._heartbeat.register_when_due()
             self._completer.start()
@@ -216,8 +220,10 @@ class ConductorRun:
         self._executor.stop(_left(until) if finished else min(_LAST_SECOND, _left(until)))
         self._completer.stop(_left(until))
         self._leave(_left(until))
+        self._resources.leave()
+        self.unclosed = self._resources.close_fault or self._executor.close_fault
         self._reporter.conductor_stopped()
-        return finished and sent and not self._stuck.number
+        return finished and sent and not self._stuck.number and self.unclosed is None
 
     def _give_back(self, seconds: float) -> bool:
         """Give the jobs back that still run, once their handlers have returned or were killed; True if there are none.
@@ -299,7 +305,8 @@ class ConductorRun:
 
     def _execution_of(self, job: Job, sent: float) -> Execution | None:
         try:
-            return Execution(job, self._handlers[job.name], sent + self._options.expiry, self)
+            handler = self._handlers[job.name]
+            return Execution(job, handler, sent + self._options.expiry, self, self._resources.of(handler.lifespan))
         except UnreadableRecord as error:
             self._quarantine(job, str(error))
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
 
 from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
@@ -17,11 +17,23 @@ from jobboard.logbook import LogBook
 from jobboard.then import check_postings
 from jobboard.types import Seconds
 
+if TYPE_CHECKING:
+    # Type checkers know it without the package. The default lets RunningJob stand alone in annotations.
+    from typing_extensions import TypeVar
+
+    Made = TypeVar("Made", default=Any)
+else:
+    from typing import TypeVar
+
+    Made = TypeVar("Made")
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAX_PROGRESS_TEXT = 500
 _UNWRITTEN = object()
+#: Stands for the resources of handlers without a lifespan.
+NOT_MADE = object()
 
 
 class JobContext(StepContext, Protocol):
@@ -35,6 +47,8 @@ class JobContext(StepContext, Protocol):
 
     @property
     def board(self) -> JobBoard: ...
+    @property
+    def resources(self) -> Any: ...
     def checkpoint(self, state: Any) -> None: ...
     def report(self, report: dict[str, Any]) -> None: ...
     def expect_end(self, is_expected: bool) -> None: ...
@@ -43,8 +57,10 @@ class JobContext(StepContext, Protocol):
     def save_book(self, book: LogBook) -> None: ...
 
 
-class RunningJob(JobFacts):
+class RunningJob(JobFacts, Generic[Made]):
     """A claimed job as its handler sees it; its claim is renewed for as long as the handler runs.
+
+    ``RunningJob[Pools]`` tells type checkers that its ``resources`` are of that type.
 
     The facts, such as ``details``, ``key``, ``attempts`` and ``record``, are as they were when the job was claimed.
     """
@@ -75,6 +91,20 @@ class RunningJob(JobFacts):
         :raises RuntimeError: in a worker process, which has no board.
         """
         return self._context.board
+
+    @property
+    def resources(self) -> Made:
+        """What the lifespan of its handler's collection has made in this process (:meth:`Handlers.lifespan`).
+
+        :raises RuntimeError: there is no lifespan; or it is async, and this handler does not run on its event loop.
+        """
+        made = self._context.resources
+        if made is NOT_MADE:
+            raise RuntimeError(
+                f"the handler for {self.name!r} has no resources here: its Handlers have no lifespan, or one that is "
+                'async, whose resources only async handlers of the executor "asyncio" have'
+            )
+        return made  # type: ignore[no-any-return]
 
     @property
     def checkpoint(self) -> Any:

@@ -26,6 +26,7 @@ from jobboard.schedules.firing import Firing
 from jobboard.states import JobState
 from jobboard.testing.checks import check_board
 from jobboard.testing.clock import clock_of
+from jobboard.testing.resources import NOT_GIVEN, HandlerResources, entered
 from jobboard.validation import check_count, check_names
 
 #: A schedule posts what it owes in this many rounds at most; each posts up to 100 fire times of it.
@@ -34,7 +35,12 @@ _MAX_SCHEDULES = 1000
 
 
 def run_due(
-    board: JobBoard, handlers: Handlers, *, names: Collection[str] | None = None, limit: int = 1000
+    board: JobBoard,
+    handlers: Handlers,
+    *,
+    names: Collection[str] | None = None,
+    limit: int = 1000,
+    resources: Any = NOT_GIVEN,
 ) -> list[Job]:
     """Run what can be claimed, in this thread and in claim order, until nothing is left; raise what a handler raises.
 
@@ -52,13 +58,23 @@ def run_due(
     :param board: connected; in memory, or on any other store.
     :param names: run only jobs of these names; None: of all that have a handler.
     :param limit: how many jobs may run.
+    :param resources: what all handlers get as ``job.resources``, such as a fake; without it, lifespans are entered, and
+        closed at the end.
     :returns: the jobs that ran, in order; what they post is run, too.
     :raises AssertionError: as many as ``limit`` ran, and more can be claimed.
     :raises InvalidPosting: a handler's result can't be stored.
-    :raises RuntimeError: a handler called ``job.complete`` in a transaction that did not commit.
+    :raises RuntimeError: a handler called ``job.complete`` in a transaction that did not commit; or a lifespan could
+        not close what it has made.
+    :raises LifespanFailed: a lifespan raised an error, or did not yield in time.
     """
-    runner = _Runner(board, handlers)
     asked, count = check_names(names), check_count("limit", limit)
+    with entered(handlers, resources) as made:
+        return _run_due(_Runner(check_board(board), handlers, made), board, handlers, asked, count)
+
+
+def _run_due(
+    runner: _Runner, board: JobBoard, handlers: Handlers, asked: frozenset[str] | None, count: int
+) -> list[Job]:
     wanted = handlers.names if asked is None else handlers.names & asked
     ran: list[Job] = []
     while len(ran) < count:
@@ -74,7 +90,7 @@ def run_due(
             runner.run_batch(jobs)
     if any(board.wait(0, wanted)):
         raise AssertionError(
-            f"{limit} jobs ran, and more can be claimed; does a handler post its own job again, "
+            f"{count} jobs ran, and more can be claimed; does a handler post its own job again, "
             "or run again at a moment that is past by the board's clock?"
         )
     return ran
@@ -92,16 +108,20 @@ def fire_due(board: JobBoard) -> int:
 
 
 @contextmanager
-def inline(board: JobBoard, handlers: Handlers) -> Iterator[None]:
+def inline(board: JobBoard, handlers: Handlers, *, resources: Any = NOT_GIVEN) -> Iterator[None]:
     """Inside the block, run the handler of each job that is posted through this board object at its post.
 
     ``post`` raises what the handler raises, after the claim has ended as :func:`run_due` ends it. What can't be claimed
     at once stays on the board: a job with a delay, of a paused name, or of a transaction that has not committed.
+
+    :param resources: as for :func:`run_due`; lifespans are entered, and closed at the end of the block.
     """
-    runner = _Runner(board, handlers)
-    # Handlers post by what is lent to them.
-    with _running_at_post(board, runner), _running_at_post(lend(board), runner):
-        yield
+    check_board(board)
+    with entered(handlers, resources) as made:
+        runner = _Runner(board, handlers, made)
+        # Handlers post by what is lent to them.
+        with _running_at_post(board, runner), _running_at_post(lend(board), runner):
+            yield
 
 
 @contextmanager
@@ -134,10 +154,8 @@ def _running_at_post(board: JobBoard, runner: _Runner) -> Iterator[None]:
 class _Runner:
     """Runs claimed jobs in the calling thread, and ends their claims; the listener of its executions."""
 
-    def __init__(self, board: JobBoard, handlers: Handlers) -> None:
-        check_board(board)
-        if not isinstance(handlers, Handlers):
-            raise TypeError(f"handlers must be Handlers, not {type(handlers).__name__}")
+    def __init__(self, board: JobBoard, handlers: Handlers, resources: HandlerResources) -> None:
+        self._resources = resources
         self.who = worker_id("test")
         self._board = board
         self._handlers = handlers
@@ -171,19 +189,25 @@ class _Runner:
 
     def run(self, job: Job) -> None:
         """Call the handler, end the claim, and raise what the handler raised, unless that is no failure."""
-        raised: list[BaseException] = []
-        execution = Execution(job, self._handlers[job.name], math.inf, self)
-        self._decide(execution, _outcome_of(execution, raised))
-        self._end(execution, raised)
+        execution = self._execution_of(job)
+        self._decide(execution, self._outcome_of(execution))
+        self._end(execution)
+
+    def _execution_of(self, job: Job) -> _Execution:
+        handler = self._handlers[job.name]
+        return _Execution(job, handler, math.inf, self, self._resources.of(handler))
+
+    def _outcome_of(self, execution: _Execution) -> Outcome:
+        return self._resources.run_on_loop(execution) or _outcome_of(execution)
 
     def run_batch(self, jobs: list[Job]) -> None:
         """Call a batch handler, and likewise."""
-        executions = [Execution(job, self._handlers[job.name], math.inf, self) for job in jobs]
-        batch = Batch(executions[0], len(executions), lambda batch: None)
-        executions[0].batch = batch
-        for execution in executions[1:]:
-            batch.join(execution)
-        outcomes = list(batch.outcomes(_outcome_of(executions[0], [])))
+        first, *others = (self._execution_of(job) for job in jobs)
+        batch = Batch(first, len(jobs), lambda batch: None)
+        first.batch = batch
+        for other in others:
+            batch.join(other)
+        outcomes = list(batch.outcomes(self._outcome_of(first)))
         for execution, outcome in outcomes:
             self._decide(execution, outcome)
             self._ends.end(execution)
@@ -191,15 +215,15 @@ class _Runner:
             if isinstance(execution.outcome, Failed):
                 raise RuntimeError(f"job {execution.job.name!r}: {execution.outcome.reason}")
 
-    def _end(self, execution: Execution, raised: list[BaseException]) -> None:
+    def _end(self, execution: _Execution) -> None:
         job = execution.job
         self._ends.end(execution)
         # The size of a result is known only here.
         outcome = execution.outcome
         if isinstance(outcome, Suspended) and outcome.signal is None:
             self._sleeping.add(job.uuid)
-        if raised and isinstance(outcome, (Failed, Dropped)):
-            raise raised[0]
+        if execution.raised and isinstance(outcome, (Failed, Dropped)):
+            raise execution.raised[0]
         if isinstance(outcome, Failed):
             kind = InvalidPosting if outcome.final else RuntimeError
             raise kind(f"job {job.name!r}: {outcome.reason}")
@@ -251,31 +275,37 @@ class _Runner:
         execution.lost = True
 
 
-def _outcome_of(execution: Execution, raised: list[BaseException]) -> Outcome:
-    """Call the handler; what it raises is put into ``raised`` as well."""
+class _Execution(Execution):
+    """One that keeps what its handler raises."""
 
-    def call() -> Any:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.raised: list[BaseException] = []
+
+    def call(self) -> Any:
         try:
-            result = execution.call()
+            result = super().call()
         except BaseException as error:
-            raised.append(error)
+            self.raised.append(error)
             raise
-        return awaited(result) if issubclass(type(result), CoroutineType) else result
+        return self._awaited(result) if issubclass(type(result), CoroutineType) else result
 
-    async def awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await coroutine
         except BaseException as error:
-            raised.append(error)
+            self.raised.append(error)
             raise
 
+
+def _outcome_of(execution: Execution) -> Outcome:
     # What a handler sets in its context stays there, as in a conductor.
     context = contextvars.copy_context()
     if execution.handler.is_async and _is_loop_running():
         # A thread has one running loop at most.
         with ThreadPoolExecutor(1, "jobboard-async-handler") as executor:
-            return executor.submit(context.run, outcome_of_call, call).result()
-    return context.run(outcome_of_call, call)
+            return executor.submit(context.run, outcome_of_call, execution.call).result()
+    return context.run(outcome_of_call, execution.call)
 
 
 def _is_loop_running() -> bool:

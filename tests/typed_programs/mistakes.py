@@ -47,6 +47,16 @@ class Person(BaseModel):
 handlers = Handlers()
 
 
+@handlers.lifespan  # type-var, reportArgumentType
+def no_pool() -> Order:
+    return Order(1)
+
+
+@handlers.handler("ask")
+def ask(job: RunningJob[Order]) -> None:
+    job.resources.numbre  # attr-defined, reportAttributeAccessIssue
+
+
 @handlers.handler("pack")
 def pack(job: RunningJob, order: Order) -> str:
     job.detials  # attr-defined, reportAttributeAccessIssue

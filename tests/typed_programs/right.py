@@ -1,5 +1,6 @@
 """A user's program that uses everything rightly: type checkers find nothing in it. It is checked, and never run."""
 
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, assert_type
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 import jobboard
 import jobboard.aio
 from jobboard import (
+    AsyncBatchJob,
     AsyncRunningJob,
     Backoff,
     Calendar,
@@ -52,6 +54,41 @@ def wait_as_told(attempt: int, error: Exception) -> timedelta | float:
 
 Handlers(backoff=wait_as_told, broken_on=LookupError, give_up_after=timedelta(days=1))
 handlers.handler("unpack", backoff=wait_as_told, broken_on=(KeyError, ValueError), give_up_after=60)
+
+
+class Pool:
+    def ask(self) -> int:
+        return 1
+
+
+@handlers.lifespan
+def pools() -> Iterator[Pool]:
+    yield Pool()
+
+
+@handlers.handler
+def ask(job: RunningJob[Pool], order: Order) -> int:
+    assert_type(job.resources, Pool)
+    return job.resources.ask()
+
+
+others = Handlers()
+
+
+@others.lifespan(timeout=timedelta(minutes=5))
+async def pools_later() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+@others.handler("ask later")
+async def ask_later(job: AsyncRunningJob[Pool]) -> int:
+    assert_type(job.resources, Pool)
+    return job.resources.ask()
+
+
+@others.batch("ask all")
+async def ask_all(jobs: list[AsyncBatchJob[Pool]]) -> dict[AsyncBatchJob[Pool], int]:
+    return {job: job.resources.ask() for job in jobs}
 
 
 @handlers.handler("pack", max_attempts=5, backoff=Backoff(first=1), timeout=timedelta(minutes=1), executor="process")
@@ -100,6 +137,8 @@ async def write(to: Address) -> None: ...
 
 
 def post(board: JobBoard, job: RunningJob) -> None:
+    ask.post(board, Order(1))
+    job.resources.anything
     assert_type(pack.post(board, Order(1), key="1", delay=timedelta(hours=1), priority="high"), Job)
     assert_type(send.post(board, {"street": "High Street"}), Job)
     assert_type(greet.post(board, Person(name="Ann"), if_exists="keep"), Job)

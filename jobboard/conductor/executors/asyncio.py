@@ -12,6 +12,7 @@ from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.executors.loop import LoopThread
 from jobboard.conductor.executors.thread import ThreadExecutor
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.lifespan import CLOSE_TIMEOUT, async_ones
 from jobboard.conductor.log import logger
 
 
@@ -23,26 +24,31 @@ class AsyncioExecutor(Executor):
     loop, and the other jobs of the old loop are given back.
     """
 
+    has_loop = True
+
     def __init__(self, handlers: Handlers, slots: int, finish: Finish) -> None:
         super().__init__(handlers, slots, finish)
+        self._lifespans = async_ones(handler.lifespan for handler in handlers if handler.is_async)
         all_async = all(handler.is_async for handler in handlers)
         self._threads = ThreadExecutor(handlers, 0 if all_async else slots, finish)
 
     def start(self) -> None:
         self._lock = threading.Lock()
         self._contexts = FreshContexts()
-        self._loop = LoopThread(self._finish, self._contexts)
+        self._loop = LoopThread(self._finish, self._contexts, self._lifespans)
         self._old: list[LoopThread] = []
         self._threads.start()
         try:
             self._loop.start()
+            self._loop.wait_until_made()
         except BaseException:
             self._threads.stop(0.0)
             raise
 
     @property
     def fault(self) -> str | None:
-        return self._loop.fault
+        # There is no loop before the start.
+        return self._loop.fault if hasattr(self, "_loop") else None
 
     def submit(self, executions: Sequence[Execution]) -> None:
         later = [execution for execution in executions if execution.handler.is_async]
@@ -77,7 +83,7 @@ class AsyncioExecutor(Executor):
         with self._lock:
             if blocked is not self._loop:
                 return
-            new = LoopThread(self._finish, self._contexts)
+            new = LoopThread(self._finish, self._contexts, self._lifespans)
             new.start()
             self._loop = new
             self._old = [loop for loop in self._old if loop.is_alive] + [blocked]
@@ -100,5 +106,8 @@ class AsyncioExecutor(Executor):
         self._threads.stop(timeout)
         with self._lock:
             loops = [*self._old, self._loop]
+        if self._lifespans:
+            deadline = max(deadline, time.monotonic() + CLOSE_TIMEOUT)
         for loop in loops:
             loop.stop(max(0.0, deadline - time.monotonic()))
+            self.close_fault = self.close_fault or loop.close_fault

@@ -6,6 +6,7 @@ import abc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.handlers import Handlers
@@ -32,6 +33,13 @@ class Executor(abc.ABC):
     :param finish: is called with each execution and its outcome.
     """
 
+    #: Whether handlers run in the conductor's own process, which then enters their plain lifespans.
+    in_conductor: ClassVar[bool] = True
+    #: Whether it has an event loop for all ``async`` handlers, on which it enters their ``async`` lifespans.
+    has_loop: ClassVar[bool] = False
+    #: After the stop: why resources that it has made by lifespans could not be closed, or None.
+    close_fault: str | None = None
+
     def __init__(self, handlers: Handlers, slots: int, finish: Finish) -> None:
         self._handlers = handlers
         self._slots = slots
@@ -46,6 +54,7 @@ class Executor(abc.ABC):
         """Get ready to run; whatever it raises, nothing is left running then.
 
         :raises ValueError: a handler can't run here.
+        :raises LifespanFailed: what its handlers need can't be made here.
         """
 
     @abc.abstractmethod

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Executor, Finish
 from jobboard.conductor.handlers import Handlers
+from jobboard.conductor.lifespan import Lifespan, async_ones, plain_ones
 from jobboard.converter import Converter
 from jobboard.plugins import load_plugin
 
@@ -44,6 +45,26 @@ def executor_for(handlers: Handlers, default: str, slots: int, finish: Finish) -
         return next(iter(executors.values()))
     by_handler = {handler: executors[name] for name, those in names.items() for handler in those}
     return ExecutorByHandler(handlers, slots, finish, by_handler)
+
+
+def conductor_lifespans(handlers: Handlers, default: str) -> list[Lifespan]:
+    """Return the lifespans that are entered in the conductor's process, and not by the executors.
+
+    :param default: the executor of handlers that name none.
+    :raises ValueError: a lifespan is async, and none of its handlers runs on an event loop.
+    """
+    here, on_loops = [], []
+    for handler in handlers:
+        executor = load_executor(handler.executor or default)
+        here += [handler.lifespan] if executor.in_conductor else []
+        on_loops += [handler.lifespan] if executor.has_loop and handler.is_async else []
+    for lifespan in async_ones(handler.lifespan for handler in handlers):
+        if lifespan not in on_loops:
+            raise ValueError(
+                f'{lifespan!r} is async, and needs an async handler in the executor "asyncio", which has one event '
+                "loop for all; a plain one serves all executors"
+            )
+    return plain_ones(here)
 
 
 class ExecutorByHandler(Executor):
@@ -102,3 +123,4 @@ class ExecutorByHandler(Executor):
         until = time.monotonic() + timeout
         for executor in self._all:
             executor.stop(max(0.0, until - time.monotonic()))
+            self.close_fault = self.close_fault or executor.close_fault

@@ -16,6 +16,7 @@ from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.base import Finish, go_on_until_done
 from jobboard.conductor.executors.thread import stack_of_thread
+from jobboard.conductor.lifespan import Lifespan, LoopResources, time_for
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import (
     Dropped,
@@ -26,21 +27,31 @@ from jobboard.conductor.outcome import (
     outcome_of_coroutine,
     outcome_of_error,
 )
+from jobboard.conductor.running_job import NOT_MADE
+from jobboard.errors import LifespanFailed
 from jobboard.text import line_of, name_of
 
-#: Seconds until the next try to make an event loop.
+#: Seconds until the next try to make an event loop, and the resources on it.
 _RETRY_DELAY = 1.0
+#: Seconds beyond the time of the lifespans themselves, in which the loop begins.
+_START_MARGIN = 5.0
 
 
 class LoopThread:
     """Runs executions on one event loop; starts it again if a handler stops it, closes it, or raises through it."""
 
-    def __init__(self, finish: Finish, contexts: FreshContexts) -> None:
+    def __init__(self, finish: Finish, contexts: FreshContexts, lifespans: list[Lifespan]) -> None:
         self._finish = finish
         self._contexts = contexts
+        self._resources = LoopResources(lifespans)
+        #: Is set once the first loop has what they make, or has failed to get it.
+        self._made = threading.Event()
+        self._failure: LifespanFailed | None = None
         self._pid = os.getpid()
         self._new: deque[Execution] = deque()
         self._running: dict[Execution, asyncio.Task[Outcome]] = {}
+        #: The asyncio tasks of all handlers, also of those that were ended before.
+        self._tasks: set[asyncio.Task[Outcome]] = set()
         self._cancelled: set[Execution] = set()
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -50,6 +61,23 @@ class LoopThread:
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait_until_made(self) -> None:
+        """Block until the lifespans have made what they make.
+
+        :raises LifespanFailed: one failed, or is late; the loop ends then.
+        """
+        lifespans = self._resources.lifespans
+        if not lifespans:
+            return
+        is_late = not self._made.wait(time_for(lifespans) + _START_MARGIN)
+        if is_late or self._failure is not None:
+            self._stopping = True
+            raise self._failure or self._resources.failure(TimeoutError(), is_late=True)
+
+    @property
+    def close_fault(self) -> str | None:
+        return self._resources.close_fault
 
     def submit(self, executions: Iterable[Execution]) -> None:
         self._new.extend(executions)
@@ -68,6 +96,9 @@ class LoopThread:
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    def is_current(self, thread: threading.Thread) -> bool:
+        return thread is self._thread
 
     def take_new(self) -> list[Execution]:
         """Begin no more executions, and return those that have not begun."""
@@ -100,6 +131,8 @@ class LoopThread:
         self._wake()
         if not any(execution.stuck for execution in list(self._running)):
             wait_for_thread(self._thread, timeout)
+            if self._resources.lifespans and self._thread.is_alive() and not self._tasks:
+                self._resources.note_late_close(timeout)
 
     def stop_in_child(self) -> None:
         """In a child that a handler forked: the handler may finish, but the loop must not go on."""
@@ -132,30 +165,45 @@ class LoopThread:
         go_on_until_done(self._run_loops, lambda error: self._fail_all())
 
     def _run_loops(self) -> None:
-        while not (self._stopping and not self._running):
+        while not self._is_over():
             loop = self._new_loop()
             if loop is None:
                 continue
-            while not loop.is_closed() and not (self._stopping and not self._running):
+            while not loop.is_closed() and not self._is_over():
                 self._run_once(loop)
             self._fail_all()
+            self._resources.leave(loop)
             self._close(loop)
+
+    def _is_over(self) -> bool:
+        return self._stopping and not self._running and not self._tasks
 
     def _new_loop(self) -> asyncio.AbstractEventLoop | None:
         try:
             loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
+            self._make_resources(loop)
             loop.call_soon(self._catch_up, None)
         except Exception as error:
-            self.fault = f"no event loop can be made: {error}"
+            self.fault = str(error) if error is self._failure else f"no event loop can be made: {error}"
             logger.error("handlers can't run for now: %s", self.fault)
+            self._made.set()
             threading.Event().wait(_RETRY_DELAY)
             return None
-        self.fault = None
+        self.fault = self._failure = None
+        self._made.set()
         self._loop = loop
         # For what was submitted since the call_soon above, when there was no loop, or a closed one.
         self._wake()
         return loop
+
+    def _make_resources(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self._resources.enter(loop)
+        except LifespanFailed as error:
+            self._failure = error
+            self._close(loop)
+            raise
 
     def _run_once(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run until something stops the loop."""
@@ -169,6 +217,8 @@ class LoopThread:
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             if not loop.is_closed():
+                for task in asyncio.all_tasks(loop):
+                    task.cancel()
                 loop.run_until_complete(loop.shutdown_asyncgens())
                 loop.close()
         except BaseException as error:
@@ -176,6 +226,7 @@ class LoopThread:
 
     def _fail_all(self) -> None:
         """End the executions of a loop that was closed: their asyncio tasks can't go on."""
+        self._tasks.clear()
         for execution in list(self._running):
             if self._running.pop(execution, None) is not None:
                 execution.lost = True
@@ -186,8 +237,11 @@ class LoopThread:
         loop = asyncio.get_running_loop()
         while not self._stopping and self._new:
             execution = self._new.popleft()
+            if (made := self._resources.of(execution.handler.lifespan)) is not NOT_MADE:
+                execution.made = made
             running = loop.create_task(_run(execution), context=self._contexts.new())
             self._running[execution] = running
+            self._tasks.add(running)
             running.add_done_callback(functools.partial(self._ended, execution))
         if cancelled is not None and (one := self._running.get(cancelled)) is not None:
             self._cancelled.add(cancelled)
@@ -196,18 +250,18 @@ class LoopThread:
             self._stop_when_idle(loop)
 
     def _stop_when_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel all asyncio tasks, and stop the loop when every execution has ended."""
-        me = asyncio.current_task(loop)
-        for running in asyncio.all_tasks(loop):
-            if running is not me and not running.cancelling():
+        """Cancel the handlers, and stop the loop when all have ended, since they use what lifespans have made."""
+        for running in self._tasks:
+            if not running.cancelling():
                 running.cancel()
-        if self._running:
+        if self._tasks:
             loop.call_later(0.01, self._stop_when_idle, loop)
         else:
             loop.stop()
 
     def _ended(self, execution: Execution, running: asyncio.Task[Outcome]) -> None:
         self._cancelled.discard(execution)
+        self._tasks.discard(running)
         # retire() or _fail_all() may have ended it before.
         if self._running.pop(execution, None) is None:
             return

@@ -20,18 +20,19 @@ from jobboard.board import JobBoard
 from jobboard.conductor.batch_calling import BatchCall, BatchJob
 from jobboard.conductor.calling import FreshContexts
 from jobboard.conductor.job_facts import JobSnapshot
+from jobboard.conductor.lifespan import Lifespan, Resources, plain_ones
 from jobboard.conductor.outcome import Outcome, current_converter, current_error_rules, outcome_of_call, plain_copy
 from jobboard.conductor.retrying import ErrorRules
 from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.conductor.task import Task
-from jobboard.errors import ClaimLost
+from jobboard.errors import ClaimLost, LifespanFailed
 from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
 
 #: What a worker knows of a handler.
-HandlerParts: TypeAlias = tuple[Task[Any, ..., Any], ErrorRules]
+HandlerParts: TypeAlias = tuple[Task[Any, ..., Any], ErrorRules, Lifespan]
 
 
 def work(pipe: Connection[Any, Any], handlers: Sequence[HandlerParts], begin_log: Callable[[], None] | None) -> None:
@@ -64,8 +65,10 @@ class Worker:
     def __init__(self, pipe: Connection[Any, Any], handlers: Sequence[HandlerParts]) -> None:
         self._pipe = pipe
         self._identity = _identity(pipe)
-        self._calls = {task.name: task.call for task, _ in handlers}
-        self._error_rules = {task.name: rules for task, rules in handlers}
+        self._calls = {task.name: task.call for task, _, _ in handlers}
+        self._error_rules = {task.name: rules for task, rules, _ in handlers}
+        self._lifespans = {task.name: lifespan for task, _, lifespan in handlers}
+        self._resources = Resources(plain_ones(self._lifespans.values()))
         self._contexts = FreshContexts()
         self._queue: queue.SimpleQueue[list[WorkerExecution] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
@@ -78,7 +81,19 @@ class Worker:
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="jobboard-listen", daemon=True).start()
+        try:
+            self._resources.enter()
+        except LifespanFailed as error:
+            # Its own error, which the line that the conductor shows leaves out.
+            traceback.print_exception(error.__cause__)
+            self._send(0, "failed", str(error))
+            return
         self._send(0, "ready", None)
+        self._run_until_told_to_leave()
+        self._resources.leave()
+        self._send(0, "left", self._resources.close_fault)
+
+    def _run_until_told_to_leave(self) -> None:
         while (executions := self._queue.get()) is not None:
             number = executions[0].number
             self._send(number, "began", None)
@@ -132,6 +147,9 @@ class Worker:
             _end_at_once()
         self._pipe.send((number, index, verb, content))
 
+    def resources_of(self, name: str) -> Any:
+        return self._resources.of(self._lifespans[name])
+
     def send_for(self, execution: WorkerExecution, verb: str, content: Any) -> None:
         """Send a message for an execution.
 
@@ -176,6 +194,10 @@ class WorkerExecution:
     @property
     def board(self) -> JobBoard:
         raise RuntimeError("a worker process has no board; use fetch() to open one here")
+
+    @property
+    def resources(self) -> Any:
+        return self._worker.resources_of(self.job.name)
 
     def checkpoint(self, state: Any) -> None:
         # Checked here, since a value that can't be stored may not pass the pipe either.

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from jobboard.conductor import log
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker import HandlerParts, work
+from jobboard.conductor.lifespan import CLOSE_TIMEOUT
 from jobboard.conductor.outcome import Batched, Failed, Outcome
 from jobboard.errors import JobBoardError
 from jobboard.logbook import saved_state_of
@@ -23,7 +25,7 @@ _context = multiprocessing.get_context("spawn")
 _NAME = "jobboard-worker"
 #: The exit status of a worker whose program starts a conductor when it is imported.
 _STARTED_BY_IMPORT = os.EX_CONFIG
-#: Seconds that a worker has to end by itself when it is asked to.
+#: Seconds that a worker has to end once its handlers have nothing left to close.
 _STOP_TIMEOUT = 5.0
 #: Seconds between two looks whether a silent worker is alive.
 _ALIVE_POLL = 0.5
@@ -56,6 +58,8 @@ class WorkerProcess:
         self._executions: list[Execution] = []
         self._number = 0
         self._killed = False
+        #: Why a lifespan could not make what the handlers need, once :meth:`wait_until_ready` has returned False.
+        self.failure: str | None = None
 
     @property
     def pid(self) -> int:
@@ -67,11 +71,14 @@ class WorkerProcess:
         return not self._killed and self._process.is_alive()
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Block until the worker has imported all handlers; False if it died first, or after ``timeout`` seconds."""
+        """Block until the worker can run all handlers; False if it ends or died first, or after ``timeout`` seconds."""
         try:
-            return self._pipe.poll(timeout) and self._pipe.recv()[2] == "ready"
+            if not self._pipe.poll(timeout):
+                return False
+            _, _, verb, self.failure = self._pipe.recv()
         except (EOFError, OSError):
             return False
+        return verb == "ready"  # type: ignore[no-any-return]
 
     def run(self, execution: Execution) -> Outcome | None:
         """Run it, and answer its handler's requests to the board; None if the worker died before it began."""
@@ -169,13 +176,31 @@ class WorkerProcess:
             pass
         self._process.kill()
 
-    def leave(self) -> None:
-        """Ask an idle worker to end, and wait for it; :meth:`dispose` kills it if it does not."""
+    def leave(self) -> str | None:
+        """Ask an idle worker to end, and wait for it; :meth:`dispose` kills it if it does not.
+
+        :returns: why resources of its handlers could not be closed; None if they were.
+        """
+        fault: str | None = None
         try:
             self._send("leave", None)
-        except OSError:
+            fault = self._wait_until_left()
+        except (EOFError, OSError):
+            # It has died.
             pass
         self._process.join(_STOP_TIMEOUT)
+        return fault
+
+    def _wait_until_left(self) -> str | None:
+        until = time.monotonic() + CLOSE_TIMEOUT
+        while (left := until - time.monotonic()) > 0:
+            if self._pipe.poll(min(left, _ALIVE_POLL)):
+                _, _, verb, fault = self._pipe.recv()
+                if verb == "left":
+                    return fault  # type: ignore[no-any-return]
+            elif not self._process.is_alive():
+                return None
+        return f"worker process {self.pid} did not close its resources within {CLOSE_TIMEOUT:g} s"
 
     def dispose(self) -> None:
         """Free what remains of a worker that ended or was killed, and kill what its handlers have started."""
