@@ -187,6 +187,21 @@ def test_a_strict_lane_whose_first_job_fails_again_and_again(board: JobBoard) ->
     assert found(board) == []
 
 
+def test_a_strict_lane_whose_first_job_asks_to_run_again_and_again(board: JobBoard) -> None:
+    """Such as one that looks whether another job of its own lane is complete, which waits for it."""
+    conductor(board, "a")
+    board.limits.set(lane="hook:*", running=1, order="strict")
+    first, *_ = board.post_many([Posting("a", lane="hook:1") for _ in range(3)])
+    assert board.claim_next("w1") == [first]
+    board.abandon(first, "w1", delay=3600, counted=False)
+    assert found(board) == []
+    eventually(lambda: found(board, Limits(wait=0.05)) == [("ATTENTION", "lane_held", "hook:1")])
+    said = status(board, limits=Limits(wait=0.05))["findings"][0]["text"]
+    assert said.startswith(
+        f"2 jobs of the strict lane hook:1 wait for one that runs again and again: job {first.uuid} (a) has asked"
+    )
+
+
 def test_a_paused_lane_and_slots_that_nobody_claims(board: JobBoard) -> None:
     conductor(board, "a")
     board.limits.set(lane="tenant:*", running=1)

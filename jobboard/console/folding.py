@@ -19,7 +19,7 @@ _ALIKE = {
     "runs_long": "{} conductors run jobs for long",
     "unsent": "Of {} conductors the store refuses the ends of jobs",
     "lane_idle": "No conductor that is alive claims jobs of {} lanes",
-    "lane_held": "{} strict lanes wait for a job that fails again and again",
+    "lane_held": "{} strict lanes wait for a job that fails, or runs, again and again",
     "no_handler": "Schedules post jobs of {} names that nobody has a handler for",
 }
 #: How many of them are named in the line.

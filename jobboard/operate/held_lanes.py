@@ -1,4 +1,4 @@
-"""Strict lanes that wait for a job that fails again and again: its retries keep the slot, and others wait."""
+"""Strict lanes that wait for a job that runs again later: its retries keep the slot, and others wait."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from jobboard.text import duration, in_one_line
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
 
-#: From how many failures of a job on its lane is told of; how many such lanes are looked at, and jobs of each.
-MANY_FAILED, MAX_HELD_LANES, _HOLDERS = 3, 5, 20
+#: How many such lanes are looked at, and jobs of each.
+MAX_HELD_LANES, _HOLDERS = 5, 20
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLane:
-    """A strict lane whose jobs wait for one that has failed :data:`MANY_FAILED` times or more.
+    """A strict lane whose jobs wait for one that has failed, or has asked to run again.
 
     :ivar blocked: how many wait.
     :ivar oldest: for how many seconds the first of them does.
-    :ivar uuid: the job that failed.
+    :ivar uuid: that job.
+    :ivar failures: how often it failed.
     :ivar text: what it does now, and its last error.
     """
 
@@ -36,6 +37,7 @@ class HeldLane:
     blocked: int
     oldest: float
     uuid: str
+    failures: int
     text: str
 
 
@@ -52,10 +54,11 @@ def held_lanes(board: JobBoard, longest: Sequence[LaneRow], limits: Iterable[Lim
     strict = [lane for lane in retrying if (limit := limit_of(lane.lane, by_lane)) and limit.order == "strict"]
     for lane in strict[:MAX_HELD_LANES]:
         holders = client.call(client.backend.limits.lane, lane.lane, _HOLDERS).holders
-        failing = max(holders, key=_failures, default=None)
-        if failing is not None and _failures(failing) >= MANY_FAILED:
+        holder = max(holders, key=lambda row: (_failures(row), row.state is JobState.DELAYED), default=None)
+        if holder is not None:
             oldest = 0.0 if lane.oldest is None else max(0.0, now - lane.oldest)
-            yield HeldLane(lane.lane, lane.blocked, oldest, failing.uuid, failing_text(failing, now))
+            text = failing_text(holder, now)
+            yield HeldLane(lane.lane, lane.blocked, oldest, holder.uuid, _failures(holder), text)
 
 
 def _failures(row: JobRow) -> int:
@@ -63,10 +66,12 @@ def _failures(row: JobRow) -> int:
 
 
 def failing_text(row: JobRow, now: float) -> str:
-    """Say what a job of a strict lane does that has failed: its retry, and its last error."""
+    """Say what a job of a strict lane does that has failed, or runs again later: its retry, and its last error."""
     failures = _failures(row)
     if row.state is JobState.DELAYED:
-        does = f"waits {duration(max(0.0, (row.run_at or row.place) - now))} for its retry, and keeps the slot"
+        left = duration(max(0.0, (row.run_at or row.place) - now))
+        does = f"waits {left} for its retry" if failures > 0 else f"has asked to run again, in {left}"
+        does += ", and keeps the slot"
     else:
         does = "runs again" if row.state is JobState.CLAIMED else "can be claimed again"
     error = in_one_line((row.last_error or "").strip().rpartition("\n")[2])

@@ -24,6 +24,8 @@ from jobboard.text import duration
 MAX_GONE, MAX_NAMED = 5, 3
 #: How much longer than a restart an outage of what all share may take before it is bad that nobody claims.
 _OUTAGE = 3
+#: From how many failures of a job on the strict lane that waits for it is told of.
+_MANY_FAILED = 3
 
 
 class Verdict(enum.IntEnum):
@@ -138,10 +140,17 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
         verdict, cure = _nobody_claims(overview, limits, lane.names, lane.oldest)
         yield Finding(verdict, "lane_idle", lane.lane, f"{text} {cure}.")
     for held in overview.held_lanes:
+        is_failing = held.failures >= _MANY_FAILED
+        if not is_failing and held.oldest <= limits.wait:
+            continue
         waiting = f"{held.blocked} job{'s' * (held.blocked != 1)} of the strict lane {held.lane}"
-        text = f"{waiting} wait{'s' * (held.blocked == 1)} for one that fails again and again: {held.text}."
+        which = "fails" if is_failing else "runs"
+        text = f"{waiting} wait{'s' * (held.blocked == 1)} for one that {which} again and again: {held.text}."
         run_now = f"jobboard run-now {held.uuid}"
-        cure = f"Once the cause is mended: {run_now}; or take it out with: jobboard trash {held.uuid}"
+        mended = (
+            f"Once the cause is mended: {run_now}" if is_failing else "If it waits for one of these, it waits for ever"
+        )
+        cure = f"{mended}; or take it out with: jobboard trash {held.uuid}"
         yield Finding(Verdict.ATTENTION, "lane_held", held.lane, text, cure)
 
 
