@@ -34,8 +34,12 @@ GROUPS = (
     ("scale of Redis", "scale of ZooKeeper"),
     ("clones", "pictures of the console"),
     ("oldest libraries", "each extra of the wheel", "another Python"),
-    ("oldest libraries of etcd", "oldest libraries of ZooKeeper"),
-    ("oldest libraries of MariaDB", "oldest libraries of PostgreSQL"),
+    (
+        "oldest libraries of etcd",
+        "oldest libraries of MariaDB",
+        "oldest libraries of PostgreSQL",
+        "oldest libraries of ZooKeeper",
+    ),
 )
 
 

@@ -14,7 +14,7 @@ from jobboard.testing.machine import BoardMachine
 
 SETTINGS = settings(max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 
-pytestmark = pytest.mark.in_turn(2)
+pytestmark = pytest.mark.in_turn(1)
 
 
 @pytest.mark.timeout(400)

@@ -274,3 +274,9 @@ def test_values_as_people_read_them() -> None:
     ]  # fmt: skip
     assert (count(0, "job"), count(1, "job"), count(2, "job")) == ("0 jobs", "1 job", "2 jobs")
     assert safe("a\u202eb\x9bc\ud800") == "a\\u202eb\\x9bc\\ud800"
+
+
+def test_the_end_of_a_command_looks_through_nothing() -> None:
+    code = "import atexit, gc, jobboard.cli; atexit.register(lambda: print(len(gc.get_objects()))); jobboard.cli.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert int(done.stdout.split()[-1]) < 1000
