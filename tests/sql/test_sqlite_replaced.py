@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +66,51 @@ def test_a_file_is_opened_by_one_name_only_if_the_others_are_hard_links(tmp_path
     hard.unlink()
     with backend("board", f"sqlite:///{path}") as board:
         assert board.job_count == 2
+
+
+MOUNTED = """
+import sys
+from jobboard import BoardUnavailable, fetch
+
+whole, single = (f"sqlite:///{path}" for path in sys.argv[1:])
+with fetch("board", whole) as board:
+    board.post("resize")
+    for create in (True, False):
+        try:
+            fetch("board", single, create=create).connect()
+        except BoardUnavailable as error:
+            assert "mount its folder instead" in str(error), error
+        else:
+            raise AssertionError("it was opened by another name")
+    assert board.job_count == 1
+"""
+
+
+def in_own_mounts(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script whose mounts nobody else sees, and which end with it."""
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of mounts")
+def test_a_folder_may_be_mounted_but_no_single_file(tmp_path: Path) -> None:
+    """As by ``docker run -v ./jobs.db:/data/jobs.db``: SQLite would keep a log beside each of the two names."""
+    if in_own_mounts(f"mount --bind {tmp_path} {tmp_path}").returncode:
+        pytest.skip("this user may mount nothing")
+    whole, single = tmp_path / "the whole", tmp_path / "a single.db"
+    source = tmp_path / "volume"
+    source.mkdir()
+    whole.mkdir()
+    single.touch()
+    with backend("board", f"sqlite:///{source}/jobs.db"):
+        pass
+    script = f"""
+        mount --bind {source} '{whole}'
+        mount --bind {source}/jobs.db '{single}'
+        exec {sys.executable} -c '{MOUNTED}' '{whole}/jobs.db' '{single}'
+    """
+    done = in_own_mounts(script)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_conductor_says_it_once_and_goes_on_when_the_file_is_back(
