@@ -1,4 +1,4 @@
-"""What must hold of a path before SQLite opens a file there, which would destroy jobs otherwise."""
+"""What must hold of a path before SQLite opens or makes a file there, which would destroy jobs otherwise."""
 
 from __future__ import annotations
 
@@ -22,9 +22,30 @@ def check_directory(path: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that has several names: SQLite keeps a log of changes beside each, and one overwrites the other."""
+    """Refuse a file that has several names, or a log of changes that belongs to another one.
+
+    SQLite keeps a log beside each name of a file, and one overwrites the other. A log beside a new file it deletes.
+    """
+    _check_log(os.path.realpath(path))
     _check_links(path)
     _check_mount(os.path.realpath(path))
+
+
+def _check_log(path: str) -> None:
+    # In this order: where two processes make a file at the same time, there is no log before the file has its first
+    # page.
+    if _size(f"{path}-wal") and not _size(path):
+        raise BoardUnavailable(
+            f"{path} is not there, or empty, and {path}-wal has changes of the file that was there, which a new file "
+            f"would destroy; move that file back, or remove {path}-wal if the file is gone for good"
+        )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _check_links(path: Path) -> None:
