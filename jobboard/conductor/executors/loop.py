@@ -7,7 +7,6 @@ import functools
 import io
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Iterable
 
@@ -26,6 +25,7 @@ from jobboard.conductor.outcome import (
     outcome_of_coroutine,
     outcome_of_error,
 )
+from jobboard.forks import watch_forks
 from jobboard.text import line_of, name_of
 
 #: Seconds until the next try to make an event loop.
@@ -46,7 +46,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fault: str | None = None
         self._thread = threading.Thread(target=self._run, name="jobboard-asyncio", daemon=True)
-        _all.add(self)
+        watch_forks(self)
 
     def start(self) -> None:
         self._thread.start()
@@ -101,7 +101,7 @@ class LoopThread:
         if not any(execution.stuck for execution in list(self._running)):
             wait_for_thread(self._thread, timeout)
 
-    def stop_in_child(self) -> None:
+    def _begin_anew_in_child(self) -> None:
         """In a child that a handler forked: the handler may finish, but the loop must not go on."""
         if self._loop is not None:
             self._loop.stop()
@@ -231,14 +231,3 @@ async def _run(execution: Execution) -> Outcome:
         outcome = await outcome_of_coroutine(result)
     end_forked_child(pid, outcome)
     return outcome
-
-
-_all: weakref.WeakSet[LoopThread] = weakref.WeakSet()
-
-
-def _stop_all_in_child() -> None:
-    for loop in list(_all):
-        loop.stop_in_child()
-
-
-os.register_at_fork(after_in_child=_stop_all_in_child)

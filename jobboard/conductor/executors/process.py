@@ -19,6 +19,7 @@ from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
 from jobboard.converter import Converter
+from jobboard.forks import watch_forks
 from jobboard.text import line_of
 
 #: Seconds that a start waits for its workers, which import the modules of the handlers first.
@@ -79,6 +80,7 @@ class ProcessExecutor(Executor):
             raise
         # It runs before multiprocessing's own hook, which sends workers a SIGTERM and waits without a limit.
         atexit.register(self._kill_at_exit)
+        watch_forks(self)
 
     def _start_workers(self) -> list[WorkerProcess]:
         workers = [self._start_worker() for _ in range(self._slots)]
@@ -160,6 +162,10 @@ class ProcessExecutor(Executor):
             workers = list(self._workers)
         for worker in workers:
             worker.kill()
+
+    def _begin_anew_in_child(self) -> None:
+        # The workers are the parent's, which goes on.
+        atexit.unregister(self._kill_at_exit)
 
     # -- a slot's thread -------------------------------------------------------------------------------------------
 
