@@ -16,6 +16,7 @@ from jobboard.board import JobBoard, client_of
 from jobboard.client.reader import END_EVENTS
 from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
+from jobboard.forks import watch_forks
 from jobboard.heartbeat import Heartbeat, worker_id
 from jobboard.interrupts import SIGNAL_POLL
 from jobboard.own_process import OwnProcess
@@ -64,20 +65,32 @@ class Scheduler:
             raise TypeError(f"board must be a JobBoard, not {type(board).__name__}")
         self._board = board
         self._firing = Firing(client_of(board))
-        self._who = worker_id(check_text("who", "scheduler" if who is None else who))
-        self._heartbeat = Heartbeat(board, "scheduler", self._who, OwnProcess().facts, _HEARTBEAT_INTERVAL)
+        self._name = check_text("who", "scheduler" if who is None else who)
         self._unhandled = UnhandledNames(board, logger)
+        self._thread: threading.Thread | None = None
         self._round_began_at = time.monotonic()
+        self._begin_anew()
+        watch_forks(self)
+
+    def _begin_anew(self) -> None:
+        self._who = worker_id(self._name)
+        self._heartbeat = Heartbeat(self._board, "scheduler", self._who, OwnProcess().facts, _HEARTBEAT_INTERVAL)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._woken = threading.Event()
-        self._thread: threading.Thread | None = None
         self._waiting: dict[str, str] = {}
         self._ended: deque[str] = deque()
         self._room_for: set[str] = set()
         self._left = 0
         self._unsubscribe: Callable[[], None] | None = None
         self._unsubscribe_ends: Callable[[], None] | None = None
+
+    def _begin_anew_in_child(self) -> None:
+        """In a forked child: it does not work here until it is started, and then under a name of its own."""
+        if self._stopping.is_set():
+            self._thread = None
+        self._round_began_at = -math.inf
+        self._begin_anew()
 
     @property
     def who(self) -> str:
@@ -86,13 +99,19 @@ class Scheduler:
 
     @property
     def healthy(self) -> bool:
-        """False if it was started and not stopped, and no round began for a minute: its thread hangs or has died."""
+        """False if it was started and not stopped, and no round began for a minute: its thread hangs or has died.
+
+        In a forked child it is False until the child starts it, if it worked in the parent.
+        """
         if self._thread is None or self._stopping.is_set():
             return True
         return time.monotonic() - self._round_began_at < _MAX_SILENCE
 
     def start(self) -> None:
-        """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way."""
+        """Begin to post, in a thread of its own. Idempotent; waits for the end of a stop that is under way.
+
+        In a forked child it does not work until it is started there; connect the board first.
+        """
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 if not self._stopping.is_set():

@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -29,6 +28,7 @@ from jobboard.codec import MAX_DETAILS, MAX_ENCODED, decode, encode
 from jobboard.converter import Converter, check_converter
 from jobboard.errors import BoardUnavailable, NotFound, ReplyLost, RequestRefused, is_because_of
 from jobboard.events import EventKind, JobEvent
+from jobboard.forks import watch_forks
 from jobboard.types import Seconds
 from jobboard.validation import check_count, check_delay, check_expiry, check_text
 
@@ -116,7 +116,7 @@ class BackendClient:
         #: Whether the last tidying failed.
         self._is_untidy = False
         self._book_sweeper = BookSweeper(backend)
-        _clients.add(self)
+        watch_forks(self)
 
     # -- open and closed -------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class BackendClient:
             self.backend.close()
             self._subscriptions.close()
 
-    def _restart_in_child(self) -> None:
+    def _begin_anew_in_child(self) -> None:
         # A thread of the parent may hold it in a connect, and no thread of the child would release it.
         self._lock = threading.Lock()
 
@@ -390,14 +390,3 @@ class BackendClient:
     def sweep_books(self) -> int:
         """Destroy the logbooks of jobs that are gone, among the next page of books; return how many."""
         return self.call(self._book_sweeper.sweep)
-
-
-_clients: weakref.WeakSet[BackendClient] = weakref.WeakSet()
-
-
-def _restart_in_child() -> None:
-    for client in list(_clients):
-        client._restart_in_child()
-
-
-os.register_at_fork(after_in_child=_restart_in_child)

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import Made, RunningJob
@@ -96,9 +96,11 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
         """Write a checkpoint, as :meth:`RunningJob.checkpoint_state` does."""
         return self._begin(lambda: self._job.checkpoint_state(state))
 
-    def step(
-        self, name: str, fn: Callable[P, Awaitable[T]] | Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    @overload
+    def step(self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+    @overload
+    def step(self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+    def step(self, name: str, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Any]:
         """Call a function once for this job, as :meth:`RunningJob.step` does; a plain one runs in a thread."""
         return self._begin_task(self._step(name, functools.partial(fn, *args, **kwargs), self._earlier()))
 

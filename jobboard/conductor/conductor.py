@@ -17,6 +17,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.log import logger
 from jobboard.conductor.options import ConductorOptions
 from jobboard.conductor.run import ConductorRun
+from jobboard.forks import watch_forks
 from jobboard.heartbeat import worker_id
 from jobboard.interrupts import SIGNAL_POLL
 from jobboard.types import ExecutorName, OnStuck, Seconds
@@ -95,13 +96,23 @@ class Conductor:
         if on_stuck not in ("stay", "exit"):
             raise ValueError(f'on_stuck must be "stay" or "exit"; got {on_stuck!r}')
         self._exits_when_stuck = on_stuck == "exit"
-        self._stopped_itself = False
+        #: Whether it does not work though nobody has stopped it: too many slots were stuck, or it worked before a fork.
+        self._has_broken_off = False
+        self._begin_anew()
+        watch_forks(self)
+
+    def _begin_anew(self) -> None:
+        self._who = worker_id(self.name)
         self._unclosed: str | None = None
-        self._who = worker_id(name)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._stopped.set()
         self._run: ConductorRun | None = None
+
+    def _begin_anew_in_child(self) -> None:
+        """In a forked child: it does not work here until it is started, and then under a name of its own."""
+        self._has_broken_off |= self._run is not None
+        self._begin_anew()
 
     @property
     def name(self) -> str:
@@ -115,9 +126,12 @@ class Conductor:
 
     @property
     def healthy(self) -> bool:
-        """False while too many slots are stuck or its executor can run nothing; also after that stopped it."""
+        """False while too many slots are stuck or its executor can run nothing; also after that stopped it.
+
+        In a forked child it is False until the child starts it, if it worked in the parent.
+        """
         run = self._run
-        return not self._stopped_itself and (run is None or run.health()["healthy"])
+        return not self._has_broken_off and (run is None or run.health()["healthy"])
 
     @property
     def unsent(self) -> list[str]:
@@ -146,7 +160,8 @@ class Conductor:
     def start(self) -> None:
         """Begin to work in threads of its own, and return; nothing happens if it works already.
 
-        A conductor that is being stopped is started again after its stop.
+        A conductor that is being stopped is started again after its stop. In a forked child it does not work until it
+        is started there; connect the board first.
 
         :raises ValueError: a handler can't run in this executor, or its lifespan can't.
         :raises LifespanFailed: a lifespan raised an error, or did not yield in time.
@@ -234,7 +249,7 @@ class Conductor:
         run = ConductorRun(self._who, self._board, self._handlers.copy(), self._options, self._on_unhealthy)
         # Set before the start, since a handler may call stop() while this goes on.
         self._run = run
-        self._stopped_itself = False
+        self._has_broken_off = False
         self._stopped.clear()
         try:
             run.start()
@@ -260,8 +275,8 @@ class Conductor:
                 self._stopped.set()
 
     def _on_unhealthy(self) -> None:
-        if self._exits_when_stuck and not self._stopped_itself:
-            self._stopped_itself = True
+        if self._exits_when_stuck and not self._has_broken_off:
+            self._has_broken_off = True
             logger.error("conductor %s stops, since too many of its slots are stuck", self._who)
             threading.Thread(target=self._stop, args=(True, _STUCK_DRAIN), name="jobboard-stop", daemon=True).start()
 

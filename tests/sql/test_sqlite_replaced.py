@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.forks import FORKS, in_child
 
-from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard, backend
-from jobboard.testing import eventually
+from jobboard import BoardUnavailable, Conductor, Handlers, JobBoard, JobBoardError, backend, fetch
+from jobboard.testing.deadline import DEADLINE, eventually
+
+MAKERS = 4
 
 handlers = Handlers()
 handlers.handler("resize")(lambda job: None)
@@ -64,6 +71,94 @@ def test_a_file_is_opened_by_one_name_only_if_the_others_are_hard_links(tmp_path
     hard.unlink()
     with backend("board", f"sqlite:///{path}") as board:
         assert board.job_count == 2
+
+
+MOUNTED = """
+import sys
+from jobboard import BoardUnavailable, fetch
+
+whole, single = (f"sqlite:///{path}" for path in sys.argv[1:])
+with fetch("board", whole) as board:
+    board.post("resize")
+    for create in (True, False):
+        try:
+            fetch("board", single, create=create).connect()
+        except BoardUnavailable as error:
+            assert "mount its folder instead" in str(error), error
+        else:
+            raise AssertionError("it was opened by another name")
+    assert board.job_count == 1
+"""
+
+
+def in_own_mounts(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script whose mounts nobody else sees, and which end with it."""
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of mounts")
+def test_a_folder_may_be_mounted_but_no_single_file(tmp_path: Path) -> None:
+    """As by ``docker run -v ./jobs.db:/data/jobs.db``: SQLite would keep a log beside each of the two names."""
+    if in_own_mounts(f"mount --bind {tmp_path} {tmp_path}").returncode:
+        pytest.skip("this user may mount nothing")
+    whole, single = tmp_path / "the whole", tmp_path / "a single.db"
+    source = tmp_path / "volume"
+    source.mkdir()
+    whole.mkdir()
+    single.touch()
+    with backend("board", f"sqlite:///{source}/jobs.db"):
+        pass
+    script = f"""
+        mount --bind {source} '{whole}'
+        mount --bind {source}/jobs.db '{single}'
+        exec {sys.executable} -c '{MOUNTED}' '{whole}/jobs.db' '{single}'
+    """
+    done = in_own_mounts(script)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mode", [None, 0o600])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_no_file_is_made_beside_the_log_of_one_that_was_moved(tmp_path: Path, is_empty: bool, mode: int | None) -> None:
+    path, moved, link = (tmp_path / name for name in ("jobs.db", "moved.db", "link.db"))
+    link.symlink_to(path)
+    with backend("board", f"sqlite:///{path}") as board:
+        jobs = [board.post("resize") for _ in range(3)]
+        path.rename(moved)
+        if is_empty:
+            path.touch()
+        for other in (fetch("board", f"sqlite:///{link}", mode=mode or 0o644), fetch("board", f"sqlite:///{path}")):
+            with pytest.raises(BoardUnavailable, match="move that file back, or remove .*jobs.db-wal if"):
+                other.connect()
+        with pytest.raises(JobBoardError):
+            fetch("board", f"sqlite:///{path}", create=False).connect()
+        assert path.exists() == is_empty
+    moved.rename(path)
+    with backend("board", f"sqlite:///{path}") as board:
+        assert list(board.iterjobs()) == jobs
+    path.unlink()
+    with backend("board", f"sqlite:///{path}") as board:
+        assert board.job_count == 0
+
+
+@FORKS
+def test_several_processes_may_make_one_file_at_the_same_time(tmp_path: Path) -> None:
+    """The log that another one has just made is no reason to refuse."""
+    together = multiprocessing.get_context("fork").Barrier(MAKERS)
+    uris = [f"sqlite:///{tmp_path}/{number}.db" for number in range(20)]
+
+    def make() -> None:
+        for uri in uris:
+            together.wait(DEADLINE)
+            with backend("board", uri) as board:
+                board.post("resize")
+
+    with ThreadPoolExecutor(MAKERS) as threads:
+        assert list(threads.map(lambda _: in_child(make), range(MAKERS))) == [0] * MAKERS
+    for uri in uris:
+        with backend("board", uri) as board:
+            assert board.job_count == MAKERS
 
 
 def test_a_conductor_says_it_once_and_goes_on_when_the_file_is_back(

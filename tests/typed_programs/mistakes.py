@@ -79,7 +79,13 @@ async def send(job: AsyncRunningJob, to: Address) -> None:
     await job.lost  # misc, reportGeneralTypeIssues
     job.progress(1, 2, 3)  # arg-type, reportArgumentType
     await job.board.psot("x")  # attr-defined, reportAttributeAccessIssue
+    (await job.step("wait", write_off, 7)).lower()  # attr-defined, reportAttributeAccessIssue
+    await job.step("wait", write_off, "7")  # call-overload, reportCallIssue
     to["stret"]  # typeddict-item, reportGeneralTypeIssues
+
+
+async def write_off(cents: int) -> int:
+    return cents
 
 
 @handlers.handler

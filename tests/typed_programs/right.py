@@ -128,8 +128,16 @@ def count(job: RunningJob, most: int = 5) -> int:
 
 
 @handlers.handler
-async def watch(job: AsyncRunningJob) -> None:
+async def watch(job: AsyncRunningJob) -> str:
     assert_type(await pack.post(job.board, Order(1)), AsyncJob)
+    assert_type(await job.step("count", len, [1]), int)
+    assert_type(await job.step("draw", lambda: 7), int)
+    receipt = await job.step("charge", charge, 7, currency="EUR")
+    return receipt
+
+
+async def charge(cents: int, *, currency: str) -> str:
+    return f"{cents} {currency}"
 
 
 @handlers.handler

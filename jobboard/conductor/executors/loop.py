@@ -7,7 +7,6 @@ import functools
 import io
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Iterable
 
@@ -29,6 +28,7 @@ from jobboard.conductor.outcome import (
 )
 from jobboard.conductor.running_job import NOT_MADE
 from jobboard.errors import LifespanFailed
+from jobboard.forks import watch_forks
 from jobboard.text import line_of, name_of
 
 #: Seconds until the next try to make an event loop, and the resources on it.
@@ -57,7 +57,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.fault: str | None = None
         self._thread = threading.Thread(target=self._run, name="jobboard-asyncio", daemon=True)
-        _all.add(self)
+        watch_forks(self)
 
     def start(self) -> None:
         self._thread.start()
@@ -134,7 +134,7 @@ class LoopThread:
             if self._resources.lifespans and self._thread.is_alive() and not self._tasks:
                 self._resources.note_late_close(timeout)
 
-    def stop_in_child(self) -> None:
+    def _begin_anew_in_child(self) -> None:
         """In a child that a handler forked: the handler may finish, but the loop must not go on."""
         if self._loop is not None:
             self._loop.stop()
@@ -285,14 +285,3 @@ async def _run(execution: Execution) -> Outcome:
         outcome = await outcome_of_coroutine(result)
     end_forked_child(pid, outcome)
     return outcome
-
-
-_all: weakref.WeakSet[LoopThread] = weakref.WeakSet()
-
-
-def _stop_all_in_child() -> None:
-    for loop in list(_all):
-        loop.stop_in_child()
-
-
-os.register_at_fork(after_in_child=_stop_all_in_child)

@@ -23,6 +23,7 @@ from jobboard.conductor.log import logger
 from jobboard.conductor.outcome import Failed, Outcome, Returned
 from jobboard.converter import Converter
 from jobboard.errors import LifespanFailed
+from jobboard.forks import watch_forks
 from jobboard.text import line_of
 
 #: Seconds that a start waits for its workers, which import the modules of the handlers first, without lifespans.
@@ -96,6 +97,7 @@ class ProcessExecutor(Executor):
             raise
         # It runs before multiprocessing's own hook, which sends workers a SIGTERM and waits without a limit.
         atexit.register(self._kill_at_exit)
+        watch_forks(self)
 
     def _part_of(self, handler: Handler) -> HandlerParts:
         # An async lifespan is of no use in a worker, which need not be able to import it.
@@ -204,6 +206,10 @@ class ProcessExecutor(Executor):
             workers = list(self._workers)
         for worker in workers:
             worker.kill()
+
+    def _begin_anew_in_child(self) -> None:
+        # The workers are the parent's, which goes on.
+        atexit.unregister(self._kill_at_exit)
 
     # -- a slot's thread -------------------------------------------------------------------------------------------
 

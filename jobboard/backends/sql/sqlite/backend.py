@@ -18,6 +18,7 @@ from jobboard.backends.sql.backend import Operations, SqlBackend
 from jobboard.backends.sql.sqlite.database import SqliteDatabase, board_names, existing
 from jobboard.backends.sql.sqlite.fast_path import SqliteClaimedJobs, SqliteClaiming, SqlitePosting
 from jobboard.backends.sql.sqlite.migration import statements, version_of
+from jobboard.backends.sql.sqlite.path import check_directory, check_file
 from jobboard.backends.sql.sqlite.space import shortages_of
 from jobboard.backends.sql.sqlite.waiting import SqliteWaiter
 from jobboard.validation import check_number, option_in_seconds
@@ -91,6 +92,8 @@ class SqliteBackend(SqlBackend[SqliteDatabase]):
         self._mode = mode
 
     def _connect(self, timeout: float) -> SqliteDatabase:
+        check_directory(self._path)
+        check_file(self._path)
         if self._mode is not None:
             _make_with_mode(self._path, self._mode)
         return SqliteDatabase(self._path, self.board, self._synchronous, self._busy_timeout, timeout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from jobboard.backends.sql.sqlite.connection import ForkSafeConnection, OpenFile
 from jobboard.backends.sql.sqlite.errors import explain, explain_commit, is_busy, locked
 from jobboard.backends.sql.sqlite.migration import statements, version_of
 from jobboard.backends.sql.sqlite.notifications import NotificationSender
+from jobboard.backends.sql.sqlite.path import check_directory, check_file
 from jobboard.backends.sql.sqlite.space import CHECKPOINT_PAGES, LOG_SIZE, PAGE_SIZE
 from jobboard.backends.sql.sqlite.transaction import SqliteTransaction
 from jobboard.backends.sql.sqlite.user_connection import AdaptedAiosqliteConnection, SqliteUserConnection
@@ -56,8 +56,6 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path, board_name: str, synchronous: str, busy_timeout: float, timeout: float) -> None:
         super().__init__()
-        _check_directory(path)
-        _check_names(path)
         self.board_name = board_name
         self.process_notifier = process_notifier_of(os.path.realpath(path))
         self.path = path
@@ -262,9 +260,10 @@ def existing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 
     :raises NotFound: there is no file.
     """
-    _check_directory(path)
+    check_directory(path)
     if not path.exists():
         raise NotFound(f"there is no file {path}, and no board in it")
+    check_file(path)
     try:
         with (
             opening,
@@ -275,19 +274,3 @@ def existing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
             yield file
     except sqlite3.Error as error:
         raise explain(error, path) from error
-
-
-def _check_directory(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise BoardUnavailable(f"there is no directory {path.parent}; create it first")
-
-
-def _check_names(path: Path) -> None:
-    """Refuse a file with hard links: SQLite keeps a log of changes beside each name, and one overwrites the other."""
-    with contextlib.suppress(OSError):
-        found = os.stat(path)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-            raise BoardUnavailable(
-                f"{path} has {found.st_nlink} names (hard links), and what is posted under one would be lost under "
-                "another; remove all names but one, or make symbolic links of them"
-            )

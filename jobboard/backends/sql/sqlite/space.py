@@ -43,4 +43,4 @@ def _of_disk(path: Path) -> Iterator[Shortage]:
         return
     if disk.free < min(_LEAST_PART * disk.total, _LEAST_BYTES):
         left = f"the disk of {path} has {disk.free // _MIB} of its {disk.total // _MIB} MiB left"
-        yield Shortage(f"{left}, and once it has none no program can open the board: make room on it")
+        yield Shortage(f"{left}, and once it has none nothing can be changed: make room on it")
