@@ -44,6 +44,11 @@ MAX_DETAILS = 512 * 1024
 #: What no client writes and none reads: more bytes than this, and lists and dicts in each other deeper than this.
 MAX_ENCODED, MAX_DEPTH = 8 * 1024 * 1024, 200
 
+#: How many lists and dicts one value may have. An empty list is one byte once encoded, and takes 64 in memory.
+MAX_CONTAINERS = 250_000
+#: What is read has some more: a schedule its progress, a part of a journal its other entries.
+_MAX_READ_CONTAINERS = MAX_CONTAINERS + 50_000
+
 #: The bytes that begin msgpack's lists and dicts, and those that begin its byte strings; texts may hold them as well.
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
 _BYTE_STRINGS = bytes([0xC4, 0xC5, 0xC6])
@@ -92,7 +97,7 @@ def encode(what: str, value: Any, *, largest: int = MAX_DETAILS, converter: Conv
         if converter is not None:
             value = converter.in_its_forms(value)
         data = _pack(value, converter)
-        arrived = _unpack(data, converter)
+        arrived = _unpack(data, converter, MAX_CONTAINERS)
     except InvalidPosting:
         # Of typed details, and says where.
         raise
@@ -125,7 +130,7 @@ def decode(data: bytes, *, largest: int = MAX_ENCODED, converter: Converter | No
     if len(data) > largest:
         raise ValueError(f"it is {len(data)} bytes; no more than {largest} are read")
     try:
-        return _unpack(data, converter)
+        return _unpack(data, converter, _MAX_READ_CONTAINERS)
     except ValueError:
         raise
     except DECODING_ERRORS as error:
@@ -145,10 +150,12 @@ def refuse_extension(code: int, data: bytes) -> Any:
     raise ValueError(f"it holds an extension of type {code}, which nobody writes")
 
 
-def _unpack(data: bytes, converter: Converter | None) -> Any:
+def _unpack(data: bytes, converter: Converter | None, most: int) -> Any:
     """Unpack what is plain data: text for keys, no extensions but moments, nested no deeper than :data:`MAX_DEPTH`.
 
-    Only data that holds the bytes in question is looked at a second time.
+    Only data that holds the bytes in question is looked at a second time, or counted.
+
+    :param most: lists and dicts that it may have.
     """
     hook: Callable[[dict[Any, Any]], Any] | None = None
     if data.translate(None, _NO_BYTE_STRINGS):
@@ -157,12 +164,37 @@ def _unpack(data: bytes, converter: Converter | None) -> Any:
         )
     elif converter is not None:
         hook = converter.from_plain
+    # No list or dict is without one of these bytes.
+    at_most = len(data.translate(None, _NO_CONTAINERS)) if len(data) > MAX_DEPTH else 0
+    count = _Count(most) if at_most > most else None
     value = msgpack.unpackb(
-        data, raw=False, strict_map_key=True, timestamp=3, object_hook=hook, ext_hook=refuse_extension
+        data,
+        raw=False,
+        strict_map_key=True,
+        timestamp=3,
+        list_hook=count,
+        object_hook=hook if count is None else count.before(hook),
+        ext_hook=refuse_extension,
     )
-    if len(data) > MAX_DEPTH and len(data.translate(None, _NO_CONTAINERS)) > MAX_DEPTH:
+    if at_most > MAX_DEPTH:
         _check_depth(value)
     return value
+
+
+class _Count:
+    """Counts lists and dicts while they are made, since too many would take the memory of all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def __call__(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it has more than {self._most} lists and dicts")
+        return value
+
+    def before(self, hook: Callable[[dict[Any, Any]], Any] | None) -> Callable[[dict[Any, Any]], Any]:
+        return self if hook is None else lambda value: hook(self(value))
 
 
 def _refuse_other_keys(value: dict[Any, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -79,11 +80,18 @@ def configuration(path: str | os.PathLike[str] | None = None) -> Configuration |
     :param path: of the file; None for the one that ``JOBBOARD_CONFIG`` names, or else the nearest ``jobboard.toml`` in
         the working folder or above it.
     :returns: None if there is none.
-    :raises OSError: the named file can't be read.
-    :raises ValueError: it is no such file; names the key at fault, and the nearest known one.
+    :raises OSError: the file can't be read.
+    :raises ValueError: it is no such file; names the key at fault, and the nearest known one. Or nobody named it, and
+        it belongs to another user than this process's or root, or everybody may write to it.
     """
-    found = path or os.environ.get(VARIABLE) or _nearest()
-    return None if found is None else _read(Path(found))
+    named = path or os.environ.get(VARIABLE)
+    found = Path(named) if named else _nearest()
+    if found is None:
+        return None
+    with found.open("rb") as file:
+        if not named:
+            _check_owner(found, os.fstat(file.fileno()))
+        return _read(found, file.read())
 
 
 def connect(name: str | None = None, *, config: str | os.PathLike[str] | None = None, **options: Any) -> JobBoard:
@@ -109,9 +117,31 @@ def _nearest() -> Path | None:
     return next((each / FILE for each in (folder, *folder.parents) if (each / FILE).is_file()), None)
 
 
-def _read(path: Path) -> Configuration:
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Refuse a file that another user may have put there: ``${NAME}`` would send secrets where that user likes."""
+    if not hasattr(os, "geteuid"):
+        return
+    if found.st_uid not in (0, os.geteuid()):
+        fault = f"belongs to another user ({_user_of(found.st_uid)})"
+    elif found.st_mode & stat.S_IWOTH:
+        fault = f"of {_user_of(found.st_uid)} may be written by everybody"
+    else:
+        return
+    raise ValueError(f"{path} {fault}, so it is not read unasked; if you trust it, name it: {VARIABLE}={path}")
+
+
+def _user_of(uid: int) -> str:
+    import pwd
+
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _read(path: Path, data: bytes) -> Configuration:
+    try:
+        content = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no TOML: {error}") from None
     _check_keys(path, "", content, _TOP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import unicodedata
 from datetime import UTC, datetime
 from itertools import islice
 from types import TracebackType
@@ -28,6 +29,11 @@ def in_one_line(text: str) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return kept if len(text) <= MAX_LINE else f"{kept}..."
+
+
+def steers(character: str) -> bool:
+    """Whether a character does something to a line, or to a terminal, instead of being seen."""
+    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def last_line_of(error: str | None) -> str | None:

@@ -273,7 +273,7 @@ def test_values_as_people_read_them() -> None:
         "-", "yes", "no", "12345.7", "a, 1", '{"k": "ü"}',
     ]  # fmt: skip
     assert (count(0, "job"), count(1, "job"), count(2, "job")) == ("0 jobs", "1 job", "2 jobs")
-    assert safe("a\u202eb\x9bc\ud800") == "a\\u202eb\\x9bc\\ud800"
+    assert safe("a\u202eb\x9bc\ud800\u2028d\u2029") == "a\\u202eb\\x9bc\\ud800\\u2028d\\u2029"
 
 
 def test_the_end_of_a_command_looks_through_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,3 +143,28 @@ def test_one_board_is_the_default_and_of_several_one_must_be_named(write: Write)
     write("[boards.a]\nuri = 'memory'\n[boards.b]\nuri = 'memory'")
     with pytest.raises(NotFound, match="name one of a, b"):
         connect()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_is_read_only_if_it_is_named(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(BOARDS)
+    os.chown(path, 65533, 65533)
+    with pytest.raises(ValueError, match=f"{path} belongs to another user .*JOBBOARD_CONFIG={path}"):
+        configuration()
+    assert run(["ls"]) == USAGE
+    assert str(path) in capsys.readouterr().err
+    assert configuration(path) is not None
+    monkeypatch.setenv("JOBBOARD_CONFIG", str(path))
+    assert configuration() is not None
+
+
+def test_a_file_that_everybody_may_write_is_read_only_if_it_is_named(write: Write) -> None:
+    path = write(BOARDS)
+    path.chmod(0o666)
+    with pytest.raises(ValueError, match=f"{path} of .* may be written by everybody.*JOBBOARD_CONFIG={path}"):
+        configuration()
+    assert configuration(path) is not None
+    path.chmod(0o664)
+    assert configuration() is not None

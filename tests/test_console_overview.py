@@ -153,7 +153,7 @@ def test_who_went_away_and_who_has_all_slots_lead_to_their_pages(
 def test_each_command_that_mends_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(mending.COMMANDS) <= set(mending.PAGES)
     for command in mending.COMMANDS.values():
-        assert run([*shlex.split(command.format("x"))[1:], "--help"]) == 0, command
+        assert run([*shlex.split(mending.filled(command, "x"))[1:], "--help"]) == 0, command
     assert "Usage" in capsys.readouterr().out
 
 

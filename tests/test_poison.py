@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import uuid as uuids
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobboard.backends.rows import JobRow
+import jobboard
+from jobboard import codec
+from jobboard.backends.rows import JobRow, NewJob
 from jobboard.codec import MAX_DEPTH, MAX_ENCODED, NewerFormat, decode, encode
 from jobboard.errors import InvalidPosting
 from jobboard.events import EventKind
-from jobboard.payload import Payload, pack_payload, unpack_payload
+from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload, unpack_payload
 from jobboard.record import record_of
 from jobboard.schedules.progress import FireRecord, Progress
 from jobboard.schedules.schedule import Schedule, pack_schedule, unpack_schedule
@@ -120,6 +123,56 @@ def test_nesting_is_bounded_alike_in_both_directions() -> None:
         encode("value", [deepest])
     with pytest.raises(ValueError, match=f"deeper than {MAX_DEPTH}"):
         decode(msgpack.packb([deepest]))
+
+
+@pytest.fixture
+def few_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read and write 1,000 lists and dicts in one value, and 200 more that it is stored in."""
+    monkeypatch.setattr(codec, "MAX_CONTAINERS", 1_000)
+    monkeypatch.setattr(codec, "_MAX_READ_CONTAINERS", 1_200)
+
+
+@pytest.mark.usefixtures("few_containers")
+@pytest.mark.parametrize("empty", [[], {}], ids=["lists", "dicts"])
+def test_the_number_of_lists_and_dicts_is_bounded_alike_in_both_directions(empty: Any) -> None:
+    most = [empty] * 999
+    assert decode(encode("value", most).data) == most
+    with pytest.raises(InvalidPosting, match="value can't be stored: it has more than 1000 lists"):
+        encode("value", [*most, empty])
+    # What a value is stored in has some of its own.
+    wrapped = [most, [empty] * 198]
+    assert decode(msgpack.packb(wrapped)) == wrapped
+    with pytest.raises(ValueError, match="lists and dicts"):
+        decode(msgpack.packb([*wrapped, empty]))
+
+
+@pytest.mark.usefixtures("few_containers")
+def test_what_is_refused_for_its_lists_takes_little_memory() -> None:
+    bomb = b"\xdd" + (MAX_ENCODED - 5).to_bytes(4, "big") + b"\x90" * (MAX_ENCODED - 5)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="lists and dicts"):
+            decode(bomb)
+        # The list itself is set aside as long as it says to be, and is not filled.
+        assert tracemalloc.get_traced_memory()[1] < 9 * MAX_ENCODED
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_job_of_too_many_lists_is_named_and_affects_no_other() -> None:
+    with jobboard.backend("lists", "memory://") as board:
+        row = NewJob(str(uuids.uuid4()), "bomb", 0, EMPTY_PAYLOAD[:-1] + msgpack.packb({"x": [[]] * 301_000}))
+        board._backend.jobs.post([row])
+        good = board.post("resize")
+        assert [job.uuid for job in board.claim_next("alice", limit=5)] == [good.uuid]
+        [bad] = board.trashed()
+        assert (bad.uuid, bad.details) == (row.uuid, None)
+        assert "lists and dicts" in (bad.record.reason or "")
+
+
+def test_many_texts_of_what_looks_like_lists_are_no_lists() -> None:
+    value = {"text": "\u4e00\u0410" * 300_000, "bytes": b"\x90" * 300_000, "dict": {"a": []}}
+    assert decode(encode("value", value, largest=MAX_ENCODED).data) == value
 
 
 def test_texts_full_of_what_looks_like_lists_are_no_nest() -> None:

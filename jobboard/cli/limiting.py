@@ -14,6 +14,7 @@ from jobboard.errors import NotFound
 from jobboard.limit import Limit
 from jobboard.operate.limits import apply_changes, changes_to, lane_row, lane_view, limit_row, limit_view
 from jobboard.operate.limits_file import limits_as_toml, limits_in, rate_of, terms_of
+from jobboard.operate.pasting import file_argument
 
 _COLUMNS = ("name", "lane", "running", "rate", "order", "paused", "by", "at", "reason")
 _LANE_COLUMNS = (
@@ -88,9 +89,8 @@ def apply(
     wanted = _wanted(session, file, removing)
     board = session.board_to_preview() if dry_run else session.board_to_change()
     changes = changes_to(wanted, board.limits, removing=removing)
-    again = shlex.join(
-        ["jobboard", "limits", "apply", *([file] if file else []), *(["--remove"] if removing else []), "--yes"]
-    )
+    words = [*([file_argument(file)] if file else []), *(["--remove"] if removing else []), "--yes"]
+    again = shlex.join(["jobboard", "limits", "apply", *words])
     applying = Applying(session, "limit", again, dry_run=dry_run, yes=yes)
     if applying.may_change([change.line() for change in changes]):
         apply_changes(board, changes, by=by, reason=note)

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobboard.operate.views import plain
-from jobboard.text import utc
+from jobboard.text import steers, utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -217,12 +216,9 @@ def _age(moment: datetime) -> str:
 
 
 def safe(text: str) -> str:
-    """Escape control characters: a job's data must not control an operator's terminal."""
+    """Escape control characters and separators: a job's data must not control an operator's terminal."""
     return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-        else _escaped(character)
-        for character in text
+        character if character in "\n\t" or not steers(character) else _escaped(character) for character in text
     )
 
 

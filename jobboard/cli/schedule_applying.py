@@ -10,6 +10,7 @@ import click
 from jobboard.cli.applying import Applying, apply_options
 from jobboard.cli.schedule_files import crontab_options, schedules_of
 from jobboard.cli.session import Session, by_and_note, command, is_given, pass_session
+from jobboard.operate.pasting import file_argument
 from jobboard.operate.schedules import change_line, changes_view
 
 
@@ -37,7 +38,8 @@ def apply(
     """
     wanted = schedules_of(file, **crontab)
     board = session.board_to_preview() if dry_run else session.board_to_change()
-    again = shlex.join(["jobboard", "schedule", "apply", file, "--source", source, *_words(crontab), "--yes"])
+    words = [file_argument(file), "--source", source, *_words(crontab), "--yes"]
+    again = shlex.join(["jobboard", "schedule", "apply", *words])
     changes = board.schedules.changes_to(wanted, source)
     applying = Applying(session, "schedule", again, dry_run=dry_run, yes=yes)
     if applying.may_change([change_line(change) for change in changes]):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobboard.operate.pasting import argument
+
 if TYPE_CHECKING:
     from jobboard.console.view import View
 
@@ -26,13 +28,14 @@ PAGES = {
 }
 
 _CONDUCTOR, _SCHEDULER = "jobboard conductor MODULE:HANDLERS", "jobboard scheduler"
-#: The command for each kind whose text has none, and that no page stands for; ``{}`` is what the finding is about.
+#: The command for each kind whose text has none, and that no page stands for; ``{argument}`` or
+#: ``{value}`` is what the finding is about.
 COMMANDS = {
     **dict.fromkeys(("no_conductor", "lane_idle", "waits_long", "no_handler"), _CONDUCTOR),
     **dict.fromkeys(("no_scheduler", "overdue"), _SCHEDULER),
     "board_paused": "jobboard resume",
-    "name_paused": "jobboard resume {}",
-    "lane_paused": "jobboard resume --lane {}",
+    "name_paused": "jobboard resume {argument}",
+    "lane_paused": "jobboard resume --lane {value}",
 }
 #: How the links to these pages are called.
 _OPENS = {
@@ -66,6 +69,11 @@ class Mend:
     command: str | None = None
 
 
+def filled(command: str, about: str) -> str:
+    """Return one of :data:`COMMANDS` with what it is about."""
+    return command.format(argument=argument(about), value=shlex.quote(about))
+
+
 def mend_of(view: View, kind: str, about: str | None) -> Mend:
     """Return what mends a finding, as far as this user may; a button stands for its command."""
     page = PAGES.get(kind)
@@ -75,7 +83,7 @@ def mend_of(view: View, kind: str, about: str | None) -> Mend:
     if button := _button(view, kind, about or ""):
         return Mend(link, opens, button)
     command = COMMANDS.get(kind)
-    return Mend(link, opens, None, command and command.format(shlex.quote(about or "")))
+    return Mend(link, opens, None, command and filled(command, about or ""))
 
 
 def _link_of(view: View, page: str, about: str | None) -> str:

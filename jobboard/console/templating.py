@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from jobboard.text import duration, short_duration, utc
+from jobboard.text import duration, short_duration, steers, utc
 
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
@@ -106,11 +105,7 @@ def block(value: Any) -> Markup:
 
 def visible(text: str, kept: str) -> str:
     """Return a text with its control and direction characters written out, but for those to be kept."""
-    return "".join(one if one in kept or not _steers(one) else one.encode("unicode_escape").decode() for one in text)
-
-
-def _steers(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    return "".join(one if one in kept or not steers(one) else one.encode("unicode_escape").decode() for one in text)
 
 
 def moment_of(value: datetime | float | None) -> Markup:

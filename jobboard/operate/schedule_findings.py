@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
+from jobboard.operate.pasting import argument
 from jobboard.schedules.progress import HISTORY_LENGTH
 from jobboard.text import in_one_line, utc
 
@@ -30,7 +30,7 @@ def told_pauses(pauses: Mapping[str, str | None], number: int) -> Iterator[tuple
     for id, note in list(pauses.items())[:1]:
         why = f": {in_one_line(note)}" if note else ""
         more = f" ({number - 1} more {'is' if number == 2 else 'are'} paused, too: jobboard schedule ls)" * (number > 1)
-        cure = f"Resume it with: jobboard schedule resume {shlex.quote(id)}"
+        cure = f"Resume it with: jobboard schedule resume {argument(id)}"
         yield id, f"Schedule {id!r} is paused{why}{more}.", cure
 
 
@@ -42,7 +42,7 @@ def told_skips(skipped: Mapping[str, int]) -> Iterator[tuple[str, str, str]]:
         # One line of the history may keep the schedule's source.
         number = f"{often[most]} fires{' or more' * (often[most] >= HISTORY_LENGTH - 1)}"
         text = f"Schedule {most!r} has skipped its last {number}{_others(len(often) - 1)}"
-        cure = f"See: jobboard schedule show {shlex.quote(most)}"
+        cure = f"See: jobboard schedule show {argument(most)}"
         yield most, f"{text}: the jobs that it posted before have not ended.", cure
 
 
@@ -53,7 +53,7 @@ def told_missed(missed: Mapping[str, tuple[int, datetime | None]]) -> Iterator[t
         number, fire_time = missed[latest]
         at = f" of {utc(fire_time)}" if fire_time else ""
         which = f"fire{at} was" if number == 1 else f"{number} fires, the last{at}, were"
-        name = shlex.quote(latest)
+        name = argument(latest)
         see = f"See: jobboard schedule show {name}. Post it now with: jobboard schedule fire {name}"
         yield latest, f"Schedule {latest!r} posted nothing: its last {which} missed{_others(len(missed) - 1)}.", see
 

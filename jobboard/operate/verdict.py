@@ -12,6 +12,7 @@ from jobboard.backends.findings import Holder, Persistence, Shortage
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
+from jobboard.operate.pasting import argument
 from jobboard.operate.schedule_findings import told_missed, told_pause_of_all, told_pauses, told_skips
 from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_heard, told_silence, when_claims_end
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
@@ -183,7 +184,7 @@ def _nobody_claims(overview: Overview, limits: Limits, names: Sequence[str], wai
     if silent <= restart:
         return Verdict.ATTENTION, f"Wait for one that does, last heard of {duration(silent)} ago"
     quiet = [one.name for one in overview.entities if one.alive and is_quiet(one) and handled(one, names)]
-    cure = f"Let one claim again (jobboard quiet --off {shlex.quote(quiet[0])})" if quiet else "Start one"
+    cure = f"Let one claim again (jobboard quiet --off {argument(quiet[0])})" if quiet else "Start one"
     return Verdict.BAD if waits > limits.unhandled else Verdict.ATTENTION, cure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from jobboard.backends.reasons import RUNS_AGAIN, has_not_failed
@@ -12,6 +11,7 @@ from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
 from jobboard.operate.claimed_since import last_claim_in
 from jobboard.operate.partly_known import PartlyKnown
+from jobboard.operate.pasting import argument
 from jobboard.operate.reason import Reason
 from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.views import paused_sentences
@@ -155,7 +155,7 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
     if None in said:
         reasons.append(Reason("board_paused", said[None], "Go on with: jobboard resume"))
     if job.name in said:
-        cure = f"Go on with: jobboard resume {shlex.quote(job.name)}"
+        cure = f"Go on with: jobboard resume {argument(job.name)}"
         reasons.append(Reason("name_paused", said[job.name], cure))
     full = known.look(lambda: name_is_full(board, job.name), "how many jobs of its name run there")
     return [*reasons, full] if full is not None else reasons

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobboard.operate.pasting import argument
 from jobboard.operate.reason import Reason
 from jobboard.participants import (
     Entity,
@@ -94,7 +94,7 @@ def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
     handling = [entity for entity in entities if handles(entity, job.name)]
     if quiet := [entity for entity in handling if entity.alive and not is_stopping(entity)]:
         text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})"
-        text = f"{text}; let one claim again with: jobboard quiet --off {shlex.quote(quiet[0].name)}"
+        text = f"{text}; let one claim again with: jobboard quiet --off {argument(quiet[0].name)}"
         return Reason("quiet", text)
     if stopping := [entity for entity in handling if entity.alive]:
         text = f"All conductors with a handler for {job.name!r} are stopping ({len(stopping)})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -15,6 +14,7 @@ from jobboard.client.waiting_cycles import WaitingCycles, told
 from jobboard.graph.blocked import Wait, wait_of, waits_for
 from jobboard.naming import label_of
 from jobboard.operate.flow import fan_in_of
+from jobboard.operate.pasting import argument
 from jobboard.operate.reason import Reason
 from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.why_ancestors import failed_ancestors
@@ -173,7 +173,7 @@ def _signal(board: JobBoard, row: JobRow, signal: str) -> str:
     client = client_of(board)
     since = duration(max(0.0, client.call(client.backend.now) - row.place))
     until = "" if row.run_at is None else f" (until {_when(row.run_at)})"
-    command = f"jobboard signal {row.uuid} {shlex.quote(signal)}"
+    command = f"jobboard signal {row.uuid} {argument(signal)}"
     return f"It waits for the signal {signal} since {since}{until}. Send it with: {command}"
 
 

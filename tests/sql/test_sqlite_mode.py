@@ -22,6 +22,16 @@ def test_a_new_file_has_the_mode_that_was_asked_for(tmp_path: Path, mode: str) -
         assert modes(tmp_path) == dict.fromkeys(["jobs.db", "jobs.db-wal", "jobs.db-shm"], wanted)
 
 
+def test_a_file_that_a_link_points_at_has_the_mode_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "far").symlink_to(data / "jobs.db")
+    (tmp_path / "jobs.db").symlink_to("far")
+    with fetch("a", f"sqlite:///{tmp_path}/jobs.db?mode=600") as board:
+        board.post("resize")
+        assert modes(data) == dict.fromkeys(["jobs.db", "jobs.db-wal", "jobs.db-shm"], "600")
+
+
 def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/jobs.db"
     with fetch("a", uri) as board:

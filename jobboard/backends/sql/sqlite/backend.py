@@ -153,7 +153,8 @@ def _path_of(address: Address) -> Path:
 def _make_with_mode(path: Path, mode: int) -> None:
     """Make the file with these permissions if there is none; SQLite gives them to the files beside it, too."""
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        # What a symbolic link points at may be missing, too.
+        handle = os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError:
         # It is there already, or SQLite will say what is wrong.
         return
