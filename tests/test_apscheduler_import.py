@@ -19,6 +19,7 @@ import pytz
 import pytz_deprecation_shim
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.combining import AndTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
@@ -292,6 +293,24 @@ class TestStores:
             if status == 0:
                 assert [row["outcome"] for row in as_json(said)] == [outcome]
             assert board.schedules.get("a").job == job
+
+    def test_no_fault_of_one_job_stops_another(
+        self, board: JobBoard, scheduler: BackgroundScheduler, jobs: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        days = [CronTrigger(month=month, day=1, timezone="UTC") for month in (1, 2)]
+        scheduler.add_job(apscheduler_jobs.report, AndTrigger(days), id="a never")
+        ended = CronTrigger(hour=1, end_date=SOON, timezone="UTC")
+        scheduler.add_job(apscheduler_jobs.report, ended, id="b late", next_run_time=SOON + timedelta(days=1))
+        scheduler.add_job(apscheduler_jobs.report, "cron", hour=3, id="c")
+        for options, outcome in ((["--dry-run"], "importable"), ([], "imported")):
+            assert run(["schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report", "--json", *options]) == 1
+            out, err = capsys.readouterr()
+            never, late, good = json.loads(out)
+            assert (never["id"], never["outcome"], good["outcome"]) == ("a never", "refused", outcome)
+            assert "AllOf found no moment after" in never["reason"]
+            assert (late["outcome"], "is after the end" in late["reason"]) == ("refused", True)
+            assert "2 jobs of 3 can't be imported" in err
+        assert [schedule.id for schedule in board.schedules] == ["c"]
 
     def test_wrong_usage_is_told(self, jobboard: Run, jobs: str) -> None:
         for wrong in (

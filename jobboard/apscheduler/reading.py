@@ -61,7 +61,7 @@ def read_job(id: str, state: bytes, names: Mapping[str, str], now: float) -> Fou
             # ZooKeeper's, whose znodes hold both.
             plain = plain["job_state"]
         _read(found, plain, names, now)
-    except (ValueError, TypeError, OverflowError, JobBoardError) as error:
+    except (ValueError, TypeError, ArithmeticError, JobBoardError) as error:
         found.reason = str(error)
     except (LookupError, AttributeError) as error:
         found.reason = f"its state lacks something: {error!r}"
