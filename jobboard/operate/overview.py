@@ -60,7 +60,9 @@ class NameOverview:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOverview:
-    """The schedules that were read; one that is not due, and needs a package that this host lacks, counts nowhere.
+    """The schedules that were read, at most a thousand, those first that are due first.
+
+    One that is not due, and needs a package that this host lacks, counts nowhere.
 
     :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
