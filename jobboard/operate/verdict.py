@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from jobboard.backends.findings import Holder, Persistence, Shortage
+from jobboard.operate.clock_findings import told_set_back
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
@@ -92,7 +93,8 @@ def findings(
     ``runs_long``, ``conductor_gone``, ``fewer_conductors``, ``silent``, ``one_name``, ``waits_long``,
     ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``,
     ``parents_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``, ``set_aside``,
-    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``.
+    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``,
+    ``clock``.
 
     :param attempts: those of names that somebody has counted.
     """
@@ -113,6 +115,8 @@ def findings(
     found += of_holders(overview.holders, known)
     found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)
+    if overview.set_back is not None:
+        found.append(Finding(Verdict.ATTENTION, "clock", None, *told_set_back(overview.set_back)))
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
