@@ -19,6 +19,7 @@ import pytz
 import pytz_deprecation_shim
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.combining import AndTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
@@ -101,13 +102,19 @@ class TestWhatAPSchedulerStored:
         assert (fire(board), fires_of(board.iterjobs())) == (1, [SOON - timedelta(days=9)])
 
     def test_the_fire_times_are_those_of_apscheduler(
-        self, jobboard: Run, board: JobBoard, scheduler: BackgroundScheduler, jobs: str
+        self,
+        jobboard: Run,
+        board: JobBoard,
+        scheduler: BackgroundScheduler,
+        jobs: str,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         add_all(scheduler)
         # An interval within "or" begins anew there at each fire time of the other parts; and "and" takes it minutes.
         for id in (*REFUSED, "paused", "or interval", "and"):
             scheduler.remove_job(id)
-        told = jobboard("schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report").splitlines()
+        assert run(["schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report"]) == 0
+        told = capsys.readouterr().out.splitlines()
         shown = {line.split("\t")[0]: line.split("\t")[4] for line in told}
         listed = [line.split("\t") for line in jobboard("schedule", "ls").splitlines()[1:]]
         assert {id: next_fire_time for id, _, next_fire_time, *_ in listed}.items() <= shown.items()
@@ -292,6 +299,44 @@ class TestStores:
             if status == 0:
                 assert [row["outcome"] for row in as_json(said)] == [outcome]
             assert board.schedules.get("a").job == job
+
+    def test_no_fault_of_one_job_stops_another(
+        self, board: JobBoard, scheduler: BackgroundScheduler, jobs: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        days = [CronTrigger(month=month, day=1, timezone="UTC") for month in (1, 2)]
+        scheduler.add_job(apscheduler_jobs.report, AndTrigger(days), id="a never")
+        ended = CronTrigger(hour=1, end_date=SOON, timezone="UTC")
+        scheduler.add_job(apscheduler_jobs.report, ended, id="b late", next_run_time=SOON + timedelta(days=1))
+        scheduler.add_job(apscheduler_jobs.report, "cron", hour=3, id="c")
+        for options, outcome in ((["--dry-run"], "importable"), ([], "imported")):
+            assert run(["schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report", "--json", *options]) == 1
+            out, err = capsys.readouterr()
+            never, late, good = json.loads(out)
+            assert (never["id"], never["outcome"], good["outcome"]) == ("a never", "refused", outcome)
+            assert "AllOf found no moment after" in never["reason"]
+            assert (late["outcome"], "is after the end" in late["reason"]) == ("refused", True)
+            assert "2 jobs of 3 can't be imported" in err
+        assert [schedule.id for schedule in board.schedules] == ["c"]
+
+    def test_it_is_told_where_max_instances_keeps_overdue_runs_from_being_posted(
+        self, board: JobBoard, scheduler: BackgroundScheduler, jobs: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        overdue = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=45)
+        options = {"minutes": 10, "next_run_time": overdue, "misfire_grace_time": None}
+        for number in range(7):
+            scheduler.add_job(apscheduler_jobs.report, "interval", id=f"all {number}", coalesce=False, **options)
+        scheduler.add_job(apscheduler_jobs.report, "interval", id="one", **options)
+        assert run(["schedule", "import", "--from", jobs, "--map", f"{FUNCTION}=report"]) == 0
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == 1
+        assert "'all 4' and 2 more (--json has all): coalesce=False: of several overdue fire times" in told[0]
+        assert "'one'" not in told[0]
+        # What the note says to type keeps the fire times that APScheduler would have run.
+        assert "jobboard schedule modify ID --max-instances any" in told[0]
+        assert run(["schedule", "modify", "all 0", "--max-instances", "any"]) == 0
+        fire(board)
+        posted = [board.schedules.get(id).progress for id in ("all 0", "all 1", "one")]
+        assert [(progress.runs, progress.skipped) for progress in posted if progress] == [(5, 0), (1, 4), (1, 0)]
 
     def test_wrong_usage_is_told(self, jobboard: Run, jobs: str) -> None:
         for wrong in (

@@ -230,6 +230,11 @@ class TestAccess:
             asking(board, access=lambda request: {"relaese"}).get("/")
         assert allow(*RIGHTS) is not None
 
+    def test_a_right_may_be_written_like_its_command(self, board: JobBoard) -> None:
+        access = allow("run-now", "release")
+        assert access(Request({"type": "http"})) == {"run_now", "release"}
+        assert asking(board, access=access).get("/").status_code == 200
+
     def test_names_and_passwords(self, board: JobBoard) -> None:
         users = read_users("# who\n\nann:s3:cret \nbob:ä")
         ask = Asking(BasicAuth(app(board), users, delay=0))

@@ -58,6 +58,14 @@ def test_a_conductor_that_went_away_with_jobs_is_named_until_it_holds_none(board
     assert found(board) == []
 
 
+def test_one_that_may_hold_more_jobs_than_were_read_is_told_so(board: JobBoard) -> None:
+    conductor(board, "a")
+    board.post_many([Posting("a")] * 101)
+    board.claim_next("dead@host:7", limit=101, expiry=600)
+    gone(board, "dead@host:7", "a")
+    assert "It holds 100 or more jobs, by claims " in status(board)["findings"][0]["text"]
+
+
 def test_a_conductor_that_went_away_is_named_while_jobs_wait_until_another_stands_in(board: JobBoard) -> None:
     conductor(board, "a", "b", "c", uptime=3600)
     for name in ("first", "second", "third"):

@@ -10,6 +10,7 @@ import pytest
 from helpers.findings import NONE, conductor, found
 
 from jobboard import Cron, Entity, Every, JobBoard, Schedule, backend
+from jobboard.operate import overview as overview_module
 from jobboard.operate.status import status
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
@@ -126,3 +127,17 @@ def test_a_board_of_schedules_without_a_scheduler_names_the_command(board: JobBo
         board.schedules.add(Schedule(id, Every(hours=1), "a"))
     [finding] = status(board)["findings"]
     assert (finding["kind"], finding["cure"]) == ("no_scheduler", "Start one with: jobboard scheduler")
+
+
+def test_what_was_not_read_of_many_schedules_is_not_counted_as_none(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview_module, "_SCHEDULE_PAGE", 2)
+    for id in "abcde":
+        board.schedules.add(Schedule(id, Every(hours=1), "a"))
+    [finding] = status(board)["findings"]
+    assert finding["text"].startswith("No scheduler is alive; active schedules: 4 or more.")
+    for id in "de":
+        board.schedules.remove(id)
+    [finding] = status(board)["findings"]
+    assert finding["text"].startswith("No scheduler is alive; active schedules: 3.")

@@ -8,11 +8,14 @@ from typing import Any, Literal
 from jobboard.apscheduler.pickles import MAX_BYTES
 from jobboard.apscheduler.reading import Found, read_job
 from jobboard.apscheduler.stores import Stored
-from jobboard.errors import AlreadyScheduled, UnreadableSchedule
+from jobboard.errors import AlreadyScheduled, BoardUnavailable, JobBoardError, RequestRefused
 from jobboard.operate.explaining import explain, zone_of
 from jobboard.schedules.collection import Schedules
-from jobboard.schedules.planning import first_fire_time
+from jobboard.schedules.transitions import check_next_run_time, first_progress
 from jobboard.validation import moment
+
+#: What is wrong with one job, and stops no other.
+_FAULTS = (JobBoardError, ValueError, TypeError, ArithmeticError, LookupError)
 
 
 def found_jobs(stored: Iterable[Stored], names: Mapping[str, str], now: float) -> Iterator[Found]:
@@ -29,19 +32,21 @@ def preview(found: Found, now: float) -> dict[str, Any]:
     schedule = found.schedule
     if schedule is None:
         return _view(found, "refused", found.reason)
-    first = found.next_run_time
-    if first is None and not schedule.paused:
-        seconds = first_fire_time(schedule, now)
-        if seconds is None:
-            return _view(found, "refused", "it would never fire")
-        first = moment(seconds)
-    return _view(found, "importable", None) | {"next_fire_time": first}
+    try:
+        first = None if found.next_run_time is None else check_next_run_time(schedule, found.next_run_time)
+        upcoming = first_progress(schedule, now, first).upcoming
+    except _FAULTS as error:
+        return _view(found, "refused", str(error))
+    next_fire_time = None if upcoming is None or schedule.paused else moment(upcoming)
+    return _view(found, "importable", None) | {"next_fire_time": next_fire_time}
 
 
 def import_job(schedules: Schedules, found: Found, if_exists: Literal["raise", "keep", "replace"]) -> dict[str, Any]:
     """Add the schedule that a job becomes, and return what was done.
 
     With ``"keep"`` a repeated import changes nothing. A job that the board refuses stops no other.
+
+    :raises BoardUnavailable: the store can't be reached.
     """
     schedule = found.schedule
     if schedule is None:
@@ -55,7 +60,9 @@ def import_job(schedules: Schedules, found: Found, if_exists: Literal["raise", "
                 raise
             outcome = "kept" if if_exists == "keep" else "replaced"
             added = schedules.add(schedule, if_exists, next_run_time=found.next_run_time)
-    except (AlreadyScheduled, UnreadableSchedule, ValueError, TypeError) as error:
+    except _FAULTS as error:
+        if isinstance(error, BoardUnavailable) and not isinstance(error, RequestRefused):
+            raise
         return _view(found, "refused", str(error))
     return _view(found, outcome, None) | {"next_fire_time": added.next_fire_time}
 

@@ -14,7 +14,7 @@ from jobboard.apscheduler.pickles import read_pickle
 from jobboard.codec import MAX_DETAILS
 from jobboard.errors import JobBoardError
 from jobboard.schedules.schedule import Schedule, with_plain_details
-from jobboard.schedules.triggers import AllOf, AnyOf, Every, Trigger
+from jobboard.schedules.triggers import AllOf, AnyOf, At, Every, Trigger
 from jobboard.validation import moment
 
 #: A pickle can name one list many times, so that the whole is larger than any memory.
@@ -26,6 +26,11 @@ _DEFAULT_EXECUTOR = "default"
 _WITHIN = (
     "an interval within a combined trigger is counted from its own start; "
     "APScheduler counts it anew from each fire time of the whole"
+)
+_SERIAL = (
+    "coalesce=False: of several overdue fire times as many become jobs as max_instances allows, and the others are "
+    "skipped; APScheduler ran them all, one after the other. All become jobs after: "
+    "jobboard schedule modify ID --max-instances any"
 )
 
 
@@ -61,7 +66,7 @@ def read_job(id: str, state: bytes, names: Mapping[str, str], now: float) -> Fou
             # ZooKeeper's, whose znodes hold both.
             plain = plain["job_state"]
         _read(found, plain, names, now)
-    except (ValueError, TypeError, OverflowError, JobBoardError) as error:
+    except (ValueError, TypeError, ArithmeticError, JobBoardError) as error:
         found.reason = str(error)
     except (LookupError, AttributeError) as error:
         found.reason = f"its state lacks something: {error!r}"
@@ -92,6 +97,8 @@ def _read(found: Found, state: object, names: Mapping[str, str], now: float) -> 
     if found.function not in names:
         raise Refused(f"no job name is given for its function: --map {found.function}=NAME")
     found.schedule = schedule
+    if schedule.coalesce == "all" and schedule.max_instances is not None and not isinstance(schedule.trigger, At):
+        found.notes.append(_SERIAL)
     executor = state.get("executor")
     if executor not in (None, _DEFAULT_EXECUTOR):
         found.notes.append(f"executor {executor!r} is left out: the conductor or the handler says which one runs it")

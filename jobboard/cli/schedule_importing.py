@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,6 +16,8 @@ from jobboard.cli.values import read_text, uri_of
 from jobboard.errors import AlreadyScheduled
 from jobboard.operate.schedules import schedule_row
 
+#: Of how many jobs with the same note the ids are told.
+MAX_TOLD = 5
 _COLUMNS = ("id", "outcome", "job", "when", "next_fire_time", "reason")
 
 
@@ -107,13 +110,26 @@ def _import_jobs(
             for found in found_jobs(store.jobs, known, now):
                 rows.append(preview(found, now) if schedules is None else import_job(schedules, found, mode))
                 step()
-    rows = rows if session.output.json else [row_in_zone(row) for row in rows]
-    session.output.table(_COLUMNS, rows, empty="the store has no jobs")
+    shown = rows if session.output.json else [row_in_zone(row) for row in rows]
+    session.output.table(_COLUMNS, shown, empty="the store has no jobs")
+    if not session.output.json:
+        _warn_of_notes(session, rows)
     refused = sum(row["outcome"] == "refused" for row in rows)
     if refused:
         raise click.ClickException(
             f"{count(refused, 'job')} of {len(rows)} can't be imported; the reasons are in the list"
         )
+
+
+def _warn_of_notes(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Say what differs, each note once, with the jobs that it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["notes"] if row["outcome"] not in ("refused", "kept") else ():
+            about.setdefault(note, []).append(repr(row["id"]))
+    for note, ids in about.items():
+        more = f" and {len(ids) - MAX_TOLD} more (--json has all)" if len(ids) > MAX_TOLD else ""
+        session.output.warn(f"{', '.join(ids[:MAX_TOLD])}{more}: {note}")
 
 
 def _names_of(options: tuple[str, ...]) -> dict[str, str]:

@@ -24,7 +24,7 @@ PAGES = {
     **dict.fromkeys(("schedulers_paused", "schedule_paused"), "schedules"),
     "parent_failed": "jobs",
     **dict.fromkeys(("failing", "parents_failed", "trash"), "trash"),
-    **dict.fromkeys(("held_back", "short", "not_durable"), "health"),
+    **dict.fromkeys(("held_back", "short", "not_durable", "clock"), "health"),
 }
 
 _CONDUCTOR, _SCHEDULER = "jobboard conductor MODULE:HANDLERS", "jobboard scheduler"

@@ -66,8 +66,9 @@ def allow_users(
 
 
 def check_rights(rights: Collection[str]) -> frozenset[str]:
-    """Return the rights as a set, or raise ValueError."""
-    for right in rights:
+    """Return the rights as a set, also those named like their commands (``run-now``), or raise ValueError."""
+    named = {right.replace("-", "_"): right for right in rights}
+    for right, given in named.items():
         if right not in RIGHTS:
-            raise ValueError(f"there is no right {right!r}; there are {', '.join(RIGHTS)}")
-    return frozenset(rights)
+            raise ValueError(f"there is no right {given!r}; there are {', '.join(RIGHTS)}")
+    return frozenset(named)

@@ -25,6 +25,7 @@ class GoneConductor:
     :ivar ends_in: the seconds until the claims of these are over by themselves; infinity if one never is by time.
     :ivar entity: what it last told.
     :ivar is_replaced: whether another one with these handlers began since, and stands in for no other.
+    :ivar has_more: whether more jobs are claimed than were read, so that it may hold more.
     """
 
     name: str
@@ -33,6 +34,7 @@ class GoneConductor:
     entity: Entity = field(compare=False)
     is_replaced: bool
     ends_in: float = 0.0
+    has_more: bool = False
 
 
 def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, now: float) -> tuple[GoneConductor, ...]:
@@ -63,6 +65,7 @@ def gone_conductors(board: JobBoard, entities: Iterable[Entity], claimed: int, n
             entity,
             entity.name in replaced,
             ends.get(entity.name, 0.0),
+            claimed > MAX_CLAIMED_READ,
         )
         for entity, _ in seen
     )

@@ -17,6 +17,7 @@ from jobboard.backends.schedule_rows import ScheduleRow
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import MissingExtra, UnreadableSchedule
 from jobboard.limit import Limit
+from jobboard.operate.clock_findings import SetBack, set_back
 from jobboard.operate.conductors import GoneConductor, gone_conductors
 from jobboard.operate.failing import RECENT, Failures, failures_of
 from jobboard.operate.held_lanes import HeldLane, held_lanes
@@ -60,7 +61,9 @@ class NameOverview:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOverview:
-    """The schedules that were read; one that is not due, and needs a package that this host lacks, counts nowhere.
+    """The schedules that were read, at most a thousand, those first that are due first.
+
+    One that is not due, and needs a package that this host lacks, counts nowhere.
 
     :ivar overdue: the seconds since each schedule that is due was to fire, by id; a moment is normal.
     :ivar set_aside: the ids of those that schedulers have set aside, or that can't be decoded.
@@ -119,6 +122,7 @@ class Overview:
     :ivar gone: conductors that went away and did not stop in good order, the one that was seen last first.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     :ivar shortages: what will soon keep the store from taking changes, or does so.
+    :ivar set_back: how far the store's clock is behind what was read; None if it is not.
     :ivar persistence: whether the store is set up to keep what it has acknowledged; None for one that never does.
     """
 
@@ -138,6 +142,7 @@ class Overview:
     persistence: Persistence | None = None
     gone: tuple[GoneConductor, ...] = ()
     failures: tuple[Failures, ...] = ()
+    set_back: SetBack | None = None
 
 
 def overview(board: JobBoard) -> Overview:
@@ -185,9 +190,10 @@ def overview(board: JobBoard) -> Overview:
     failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
     gone = gone_conductors(board, entities, stats.claimed, now)
     seen = _summary(schedules, now, entities)
+    behind = set_back([*heads.values(), *trashed, *delayed], _outlines(schedules[0]), now)
     trash = tuple(sorted(grouped(trashed), key=lambda group: group.last < now - RECENT))
     failures = failures_of([*trashed, *delayed], now)
-    found = holders, limits, idle, held, failed, shortages, persistence, gone, failures
+    found = holders, limits, idle, held, failed, shortages, persistence, gone, failures, behind
     return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jobboard.operate.conductors import GoneConductor
@@ -60,8 +60,7 @@ def _process_of(entity: Entity) -> tuple[object, ...]:
 def told_silence(silence: Silence, gone: Iterable[GoneConductor]) -> str:
     """Say who fell silent, when the claims of these are over, and what to wait for."""
     held = [one for one in gone if one.held and one.name in silence.names]
-    number = sum(one.held for one in held)
-    claims = f" They hold {number} job{'s' * (number != 1)}, {when_claims_end(held)}." if held else ""
+    claims = f" They hold {jobs_held(held)}, {when_claims_end(held)}." if held else ""
     names, since = sorted(silence.names), duration(silence.seconds)
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return (
@@ -69,6 +68,12 @@ def told_silence(silence: Silence, gone: Iterable[GoneConductor]) -> str:
         f"away, or the network, or their host.{claims} Once the store is back they tell of themselves within seconds, "
         "so wait, and release nothing; if they don't, see: jobboard entities"
     )
+
+
+def jobs_held(holders: Sequence[GoneConductor]) -> str:
+    """Say how many jobs these conductors hold together, as far as claimed jobs were read."""
+    number, has_more = sum(one.held for one in holders), holders[0].has_more
+    return f"{number}{' or more' * has_more} job{'s' * (number != 1 or has_more)}"
 
 
 def when_claims_end(holders: Iterable[GoneConductor]) -> str:

@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from jobboard.backends.findings import Holder, Persistence, Shortage
+from jobboard.operate.clock_findings import told_set_back
 from jobboard.operate.conductors import FilledSlots, GoneConductor, filled_slots
 from jobboard.operate.failing import Attempts, told_failing
 from jobboard.operate.overview import NameOverview, Overview
 from jobboard.operate.pasting import argument
 from jobboard.operate.schedule_findings import told_missed, told_pause_of_all, told_pauses, told_skips
-from jobboard.operate.silence import MAX_TOLD, Silence, fallen_silent, last_heard, told_silence, when_claims_end
+from jobboard.operate.silence import (
+    MAX_TOLD,
+    Silence,
+    fallen_silent,
+    jobs_held,
+    last_heard,
+    told_silence,
+    when_claims_end,
+)
 from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
@@ -87,7 +96,8 @@ def findings(
     ``runs_long``, ``conductor_gone``, ``fewer_conductors``, ``silent``, ``one_name``, ``waits_long``,
     ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``,
     ``parents_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``, ``set_aside``,
-    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``.
+    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``,
+    ``clock``.
 
     :param attempts: those of names that somebody has counted.
     """
@@ -108,6 +118,8 @@ def findings(
     found += of_holders(overview.holders, known)
     found += of_shortages(overview.shortages)
     found += of_persistence(overview.persistence)
+    if overview.set_back is not None:
+        found.append(Finding(Verdict.ATTENTION, "clock", None, *told_set_back(overview.set_back)))
     return sorted(found, key=lambda finding: -finding.verdict)
 
 
@@ -275,7 +287,7 @@ def _gone(one: GoneConductor, missed: Sequence[str]) -> tuple[str, str]:
         parts.append(f"Jobs that it ran wait ({_first(missed)}), and no conductor has begun in its place: start one.")
     if one.held:
         release = f"jobboard release --owner {shlex.quote(one.name)}"
-        parts.append(f"It holds {one.held} job{'s' * (one.held != 1)}, {when_claims_end([one])}.")
+        parts.append(f"It holds {jobs_held([one])}, {when_claims_end([one])}.")
         return " ".join(parts), f"If it is dead, give them back now with: {release}"
     return " ".join(parts), "See: jobboard entities"
 
@@ -316,9 +328,10 @@ def _listed(entity: Entity, which: str) -> str:
 
 def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
     schedules = overview.schedules
+    or_more = "" if schedules.complete else " or more"
     is_watched = any(entity.kind == "scheduler" and entity.alive for entity in overview.entities)
     if schedules.active and not is_watched:
-        text = f"No scheduler is alive; active schedules: {schedules.active}."
+        text = f"No scheduler is alive; active schedules: {schedules.active}{or_more}."
         cure = "Start one with: jobboard scheduler"
         yield Finding(Verdict.ATTENTION, "no_scheduler", None, text, cure)
     if schedules.all_paused:
@@ -329,18 +342,18 @@ def _of_schedules(overview: Overview, limits: Limits) -> Iterator[Finding]:
     late = {id: seconds for id, seconds in schedules.overdue.items() if seconds > limits.overdue}
     if late:
         latest = max(late, key=late.__getitem__)
-        number = f"{len(late)} schedules are" if len(late) > 1 else "1 schedule is"
+        number = f"{len(late)}{or_more} schedules are" if len(late) > 1 else "1 schedule is"
         text = f"{number} overdue: {latest!r} for {duration(late[latest])}."
         yield Finding(Verdict.ATTENTION if is_watched else Verdict.BAD, "overdue", latest, text)
     if aside := schedules.set_aside:
-        number = f"{len(aside)} schedules are" if len(aside) > 1 else "1 schedule is"
+        number = f"{len(aside)}{or_more} schedules are" if len(aside) > 1 else "1 schedule is"
         text = f"{number} set aside: {aside[0]!r}."
         yield Finding(Verdict.ATTENTION, "set_aside", aside[0], text, "See: jobboard schedule ls")
-    for told in told_missed(schedules.missed):
+    for told in told_missed(schedules.missed, or_more):
         yield Finding(Verdict.ATTENTION, "misses", *told)
-    for told in told_skips(schedules.skipped):
+    for told in told_skips(schedules.skipped, or_more):
         yield Finding(Verdict.ATTENTION, "skips", *told)
-    for told in told_pauses(schedules.pauses, schedules.paused):
+    for told in told_pauses(schedules.pauses, schedules.paused, or_more):
         yield Finding(Verdict.ATTENTION, "schedule_paused", *told)
     yield from of_unhandled(schedules.unhandled)
 

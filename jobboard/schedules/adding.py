@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.client import BackendClient
@@ -11,7 +12,7 @@ from jobboard.errors import NotSupported
 from jobboard.schedules.changes import ScheduleChange, in_place_of
 from jobboard.schedules.operators import NOBODY, Operator
 from jobboard.schedules.schedule import Schedule, with_plain_details
-from jobboard.schedules.stored_schedules import StoredSchedules
+from jobboard.schedules.stored_schedules import ChangeOrAdd, StoredSchedules
 from jobboard.schedules.transitions import Stored, change_of, first_progress, is_put_off_by_start, kept_progress
 from jobboard.schedules.triggers.every import check_interval
 from jobboard.validation import moment
@@ -61,26 +62,62 @@ class Adding:
         :param first: its first fire time, if its times are new.
         """
         changes: list[ScheduleChange] = []
-
-        def decide(old: Stored | None, now: float) -> ScheduleStep | None:
-            changes.clear()
-            if old is not None and not replaces(old.schedule):
-                return None
-            new = fresh if old is None else in_place_of(old.schedule, fresh)
-            progress = first_progress(new, now, first) if old is None else kept_progress(old.schedule, new, now, first)
-            progress.set_source(fresh.source, moment(now))
-            changes.append(ScheduleChange(None if old is None else old.schedule, new))
-            version, what = (None, "added") if old is None else (old.version, "replaced")
-            return change_of(new, version, progress, now, what, operator)
-
-        there = self._stored.change_or_add(fresh.id, decide)
+        there = self._stored.change_or_add(fresh.id, _decision(fresh, replaces, first, operator, changes))
         change = changes[0] if changes else None
-        if change is not None and change.before is not None:
-            _warn_if_put_off(change.before, there)
+        _warn_if_put_off(change, there)
         return there, change
 
+    def try_all(
+        self, wanted: Sequence[Schedule], replaces: Callable[[Schedule, Schedule], bool], operator: Operator
+    ) -> dict[str, ScheduleChange]:
+        """Put schedules on the board together, as far as nobody changes one meanwhile; return what was changed, by id.
 
-def _warn_if_put_off(before: Schedule, added: Schedule) -> None:
+        :param wanted: they were checked, and have different ids.
+        :param replaces: whether the second takes the place of the first, which is there.
+        """
+        changes: dict[str, list[ScheduleChange]] = {fresh.id: [] for fresh in wanted}
+        made = self._stored.try_all(
+            {
+                fresh.id: _decision(fresh, partial(_replaces, replaces, fresh), None, operator, changes[fresh.id])
+                for fresh in wanted
+            }
+        )
+        for id, there in made.items():
+            _warn_if_put_off(changes[id][0], there)
+        return {id: changes[id][0] for id in made}
+
+
+def _replaces(replaces: Callable[[Schedule, Schedule], bool], fresh: Schedule, old: Schedule) -> bool:
+    return replaces(old, fresh)
+
+
+def _decision(
+    fresh: Schedule,
+    replaces: Callable[[Schedule], bool],
+    first: float | None,
+    operator: Operator,
+    changes: list[ScheduleChange],
+) -> ChangeOrAdd:
+    """Return what decides about one schedule, and leaves the change in ``changes``."""
+
+    def decide(old: Stored | None, now: float) -> ScheduleStep | None:
+        changes.clear()
+        if old is not None and not replaces(old.schedule):
+            return None
+        new = fresh if old is None else in_place_of(old.schedule, fresh)
+        progress = first_progress(new, now, first) if old is None else kept_progress(old.schedule, new, now, first)
+        progress.set_source(fresh.source, moment(now))
+        changes.append(ScheduleChange(None if old is None else old.schedule, new))
+        version, what = (None, "added") if old is None else (old.version, "replaced")
+        return change_of(new, version, progress, now, what, operator)
+
+    return decide
+
+
+def _warn_if_put_off(change: ScheduleChange | None, added: Schedule) -> None:
+    before = None if change is None else change.before
+    if before is None:
+        return
     assert added.progress is not None
     if is_put_off_by_start(before, added, added.progress):
         logger.warning(

@@ -46,8 +46,11 @@ class Applying:
 
     def apply(self, wanted: Iterable[Schedule], operator: Operator = NOBODY) -> list[ScheduleChange]:
         """Make these changes, each in one step unless somebody else made it meanwhile, and return them."""
-        made = [self._make(change, operator) for change in self.changes_to(wanted)]
-        return [change for change in made if change is not None]
+        changes = self.changes_to(wanted)
+        fresh = [change.after for change in changes if change.after is not None]
+        made = self._adding.try_all(fresh, _differ, operator)
+        rest = (made[change.id] if change.id in made else self._make(change, operator) for change in changes)
+        return [change for change in rest if change is not None]
 
     def _make(self, change: ScheduleChange, operator: Operator) -> ScheduleChange | None:
         wanted = change.after
@@ -55,7 +58,7 @@ class Applying:
             removed = self._stored.remove_if(change.id, self._owns, operator)
             return None if removed is None else ScheduleChange(removed, None)
         self._stored.remove_unreadable(wanted.id)
-        return self._adding.put(wanted, lambda old: bool(_replacing(old, wanted).fields), operator=operator)[1]
+        return self._adding.put(wanted, lambda old: _differ(old, wanted), operator=operator)[1]
 
     def _checked(self, wanted: Iterable[Schedule]) -> dict[str, Schedule]:
         found: dict[str, Schedule] = {}
@@ -81,3 +84,7 @@ class Applying:
 
 def _replacing(old: Schedule, wanted: Schedule) -> ScheduleChange:
     return ScheduleChange(old, in_place_of(old, wanted))
+
+
+def _differ(old: Schedule, wanted: Schedule) -> bool:
+    return bool(_replacing(old, wanted).fields)

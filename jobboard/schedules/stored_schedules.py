@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 
 from jobboard.backends.base import PAUSE_ID
@@ -18,6 +18,9 @@ from jobboard.schedules.schedule import Schedule, check_schedule_id, unpack_sche
 from jobboard.schedules.transitions import Stored, readable_of, removal_of
 
 _PAGE = 500
+
+#: How many schedules one request changes at most; each has some kilobytes.
+_MAX_STEPS = 100
 
 #: How often a change is tried that loses its race to a scheduler.
 _MAX_TRIES = 100
@@ -94,6 +97,29 @@ class StoredSchedules:
 
         step = self._take(id, decide_anew)
         return readable_of(self.get(id) if step is None or step.row is None else step.row)
+
+    def try_all(self, decisions: Mapping[str, ChangeOrAdd]) -> dict[str, Schedule]:
+        """Decide about many schedules, and take all these steps in as few requests as the store allows.
+
+        :returns: the schedules that were added or changed, as they are then, by id. The rest has nothing to change,
+            can't be decoded, or was changed by another client in between: :meth:`change_or_add` decides anew.
+        """
+        made: dict[str, Schedule] = {}
+        for ids in self._client.batches(list(decisions), _MAX_STEPS):
+            rows = self._client.call(self._backend.schedules.read, ids)
+            now = self._client.call(self._backend.now)
+            steps = []
+            for id, row in zip(ids, rows, strict=True):
+                schedule = None if row is None else _readable_of(row)
+                if row is not None and schedule is None:
+                    continue
+                stored = None if row is None or schedule is None else Stored(schedule, row.version)
+                if (step := decisions[id](stored, now)) is not None:
+                    steps.append(step)
+            for step, verdict in zip(steps, self._step(steps) if steps else [], strict=True):
+                if verdict is not Verdict.LOST and step.row is not None:
+                    made[step.id] = readable_of(step.row)
+        return made
 
     def change_pause(self, decide: Callable[[ScheduleRow | None, float], ScheduleStep | None]) -> None:
         """Change the row that pauses all schedulers."""

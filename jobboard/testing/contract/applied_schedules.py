@@ -119,6 +119,18 @@ class AppliedScheduleCases(Case):
             assert [change.kind for change in board.schedules.apply(wanted, "shop")] == [kind]
             assert [schedule.job for schedule in other.schedules] == [schedule.job for schedule in wanted]
 
+    def test_many_share_requests_and_what_was_changed_meanwhile_is_decided_anew(
+        self, board: JobBoard, other: JobBoard, lossy: LossyBackend
+    ) -> None:
+        wanted = [hourly(f"{number:02}") for number in range(12)]
+        lossy.lose("schedules.step", "request", meanwhile=lambda: other.schedules.add(hourly("03", job="mail")))
+        expected: list[tuple[str, str, list[str]]] = [("added", one.id, []) for one in wanted]
+        expected[3] = ("changed", "03", ["job", "source"])
+        assert told(board.schedules.apply(wanted, "shop")) == expected
+        assert [(one.job, one.source) for one in other.schedules] == [("write", "shop")] * 12
+        # The one that was lost, the same again, and that of 03.
+        assert lossy.calls["schedules.step"] == 3
+
     def test_what_changes_hands_meanwhile_is_not_removed(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
     ) -> None:
