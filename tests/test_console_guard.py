@@ -21,6 +21,8 @@ from starlette.routing import Mount
 from starlette.types import Message
 
 from jobboard import BoardUnavailable, Entity, JobBoard, Posting, backend, fetch
+from jobboard.cli.connections import Connections
+from jobboard.cli.console_server import config_of
 from jobboard.console import RIGHTS, allow, app
 from jobboard.console.basic_auth import MAX_TRIES, BasicAuth, read_users
 from jobboard.console.guard import Guard
@@ -288,6 +290,38 @@ class TestAccess:
 
         anyio.run(main)
         assert 401 not in answers
+
+    def test_behind_a_proxy_the_address_is_the_one_that_the_proxy_has_added(
+        self, board: JobBoard, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """What stands before it in X-Forwarded-For is the client's to write; and one client may have a /64."""
+        auth = BasicAuth(app(board), {"ann": "right"}, delay=3600)
+        config = config_of(auth, Connections(500, 500), is_behind_proxy=True)
+        config.load()
+
+        async def ask(password: str, *forwarded: str) -> int:
+            transport = httpx.ASGITransport(config.loaded_app)
+            headers = [("X-Forwarded-For", each) for each in forwarded]
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as web:
+                return (await web.get("/static/console.css", auth=("ann", password))).status_code
+
+        async def main() -> None:
+            async with anyio.create_task_group() as tries:
+                for number in range(MAX_TRIES):
+                    tries.start_soon(ask, "wrong", f"10.0.0.{number}, 203.0.113.7:{number + 1}")
+                    tries.start_soon(ask, "wrong", f"10.0.1.{number}", f"2001:db8:0:1::{number}")
+                await anyio.wait_all_tasks_blocked()
+                assert [await ask("right", "10.0.2.1, 203.0.113.7"), await ask("right", "2001:db8:0:1::ff")] == [
+                    429
+                ] * 2
+                others = ["203.0.113.7, 203.0.113.8", "2001:db8:0:2::1", "unknown", ""]
+                assert [await ask("right", each) for each in others] == [200] * 4
+                tries.cancel_scope.cancel()
+
+        anyio.run(main)
+        logged = {record.getMessage() for record in caplog.records}
+        assert "wrong password of ann from 203.0.113.7" in logged
+        assert "wrong password of ann from 2001:db8:0:1::3" in logged
 
     def test_a_wrong_password_is_answered_after_its_delay(
         self, board: JobBoard, monkeypatch: pytest.MonkeyPatch

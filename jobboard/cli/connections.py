@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import Counter
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from jobboard.peers import network_of
 
 Connection = TypeVar("Connection", bound=Hashable)
 
@@ -39,7 +40,7 @@ class Connections(Generic[Connection]):
 
         :param address: the peer's IP address.
         """
-        peer = _peer_of(address)
+        peer = network_of(address)
         with self._lock:
             self._peers[connection] = peer
             self._numbers[peer] += 1
@@ -84,9 +85,3 @@ class Connections(Generic[Connection]):
             self._numbers[peer] -= 1
             if not self._numbers[peer]:
                 del self._numbers[peer]
-
-
-def _peer_of(address: str) -> str:
-    """Return the network that one host may have many addresses of."""
-    version_6 = ":" in address
-    return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False)) if version_6 else address

@@ -16,9 +16,11 @@ from jobboard.conductor import stop_on_signals
 from jobboard.console.guard import STOPPING
 from jobboard.errors import MissingExtra
 from jobboard.interrupts import SIGNAL_POLL
+from jobboard.peers import forwarded_address
 
 try:
     import uvicorn
+    from starlette.datastructures import Headers
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as error:
@@ -69,7 +71,7 @@ def config_of(
     """Return how uvicorn serves the console."""
     protocol: Any = functools.partial(BoundedConnection, open_connections=connections)
     return uvicorn.Config(
-        app,
+        _from_last_proxy(app) if is_behind_proxy else app,
         http=protocol,
         ws="none",
         log_level="warning",
@@ -134,6 +136,18 @@ class BoundedConnection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _from_last_proxy(app: ASGIApp) -> ASGIApp:
+    """Give an app the address that the nearest proxy tells; uvicorn takes the first one, which a client may forge."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            address = forwarded_address(Headers(scope=scope).getlist("x-forwarded-for"))
+            scope = scope if address is None else {**scope, "client": (address, 0)}
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _telling(app: ASGIApp, is_stopping: Callable[[], bool]) -> ASGIApp:
