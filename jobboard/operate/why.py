@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from jobboard.backends.reasons import RUNS_AGAIN, has_not_failed
-from jobboard.board import client_of
+from jobboard.board import client_of, handles_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
@@ -163,10 +163,10 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
     """Count the jobs that the able conductors would claim first."""
-    names = None if any(map(handles_all, able)) else {job.name}.union(*map(names_of, able))
+    names = None if any(map(handles_all, able)) else frozenset({job.name}).union(*map(names_of, able))
     ahead = 0
-    for other in board.iterjobs(only_unclaimed=True, names=names):
-        if other == job or ahead == MAX_AHEAD:
+    for other in handles_of(board).rows(frozenset({JobState.UNCLAIMED}), names):
+        if other.uuid == job.uuid or ahead == MAX_AHEAD:
             break
         ahead += 1
     if not ahead:

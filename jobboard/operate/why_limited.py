@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lane_rows import LaneDetail, NameShare
 from jobboard.backends.rows import JobRow
-from jobboard.board import client_of
-from jobboard.job import row_of
+from jobboard.board import client_of, handles_of
 from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.naming import named
 from jobboard.operate.claimed_since import claimed_since
@@ -150,10 +149,10 @@ def jobs_before(board: JobBoard, row: JobRow, most: int) -> str | None:
     :param most: how many blocked jobs of the board are read at most.
     """
     ahead = 0
-    for other in islice(board.iterjobs(states={JobState.BLOCKED}), most):
+    for other in islice(handles_of(board).rows(frozenset({JobState.BLOCKED}), None), most):
         if other.uuid == row.uuid:
             return f"{ahead} job{'s' * (ahead != 1)} of its lane wait{'s' * (ahead == 1)} before it." if ahead else None
-        ahead += row_of(other).joined_lane == row.joined_lane
+        ahead += other.joined_lane == row.joined_lane
     return None
 
 
