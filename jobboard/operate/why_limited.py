@@ -49,8 +49,8 @@ def _if_more_may_run(limit: Limit, taken: int) -> dict[str, Any]:
     return {"cure": f"If more may run: {command_for(wider)}", "limit": wider}
 
 
-def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
-    """Return sentences if the shard of a job has no room for its name: which shards have it, and how some comes.
+def why_on_its_shard(board: JobBoard, row: JobRow) -> tuple[str, str] | None:
+    """Return sentences if the shard of a job has no room for its name: which shards have it; and how some comes.
 
     None if it has room, and on a board that is not spread, without a request. 50 requests at most.
     """
@@ -71,7 +71,7 @@ def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
     )
     holders = [holder for share in shares for holder in share.holders]
     have = f"It is on shard {own.shard}, which has {own.running} of {limit.running} slots of its name."
-    return " ".join([have, *texts, _when_free(own, is_free, holders)])
+    return " ".join([have, *texts]), _when_free(own, is_free, holders)
 
 
 def _share(board: JobBoard, share: NameShare, now: float) -> str:

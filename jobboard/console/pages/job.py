@@ -134,12 +134,12 @@ def job_of(view: View) -> Job:
     return view.board.get(uuid)
 
 
-def _sentence(view: View, reason: Reason) -> str:
-    """Return a reason without the command that a button or a link of the page stands for."""
+def _sentence(view: View, reason: Reason) -> tuple[str, str]:
+    """Return a reason, and what to type, without the command that a button or a link of the page stands for."""
     is_double = (reason.kind in ("trashed", "parent_failed") and view.may("restore")) or (
         reason.limit is not None and view.may("limits")
     )
-    return reason.said if is_double else reason.text
+    return reason.said, "" if is_double else reason.cure
 
 
 def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
