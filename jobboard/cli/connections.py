@@ -16,9 +16,9 @@ Connection = TypeVar("Connection", bound=Hashable)
 class Connections(Generic[Connection]):
     """Counts the connections of a server, in all and of each peer; thread-safe.
 
-    A connection *waits* until the head of a request is whole, and again after the answer. One too many closes the one
-    that has waited longest, of the same peer if that has too many. So a client that sends halves of requests stops
-    nobody, not even others behind the same address.
+    A connection *waits* until a request is whole, and again after the answer. One too many closes the one that has
+    waited longest, of the same peer if that has too many. So a client that sends halves of requests stops nobody, not
+    even others behind the same address.
 
     :param most: connections at a time.
     :param most_of_peer: of them those of one peer.
@@ -53,15 +53,16 @@ class Connections(Generic[Connection]):
             return found
 
     def answers(self, connection: Connection) -> bool:
-        """Say that the head of its request is whole; False if it was closed for another one, or as overdue."""
+        """Say that its request, or the head of it, is whole; False if it was closed for another one, or as overdue."""
         with self._lock:
             self._waiting.pop(connection, None)
             return connection in self._peers
 
     def waits(self, connection: Connection) -> None:
-        """Say that it was answered."""
+        """Say that it was answered, or that the body of its request is awaited."""
         with self._lock:
             if connection in self._peers:
+                self._waiting.pop(connection, None)
                 self._waiting[connection] = time.monotonic()
 
     def closed(self, connection: Connection) -> None:

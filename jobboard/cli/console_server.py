@@ -21,6 +21,7 @@ from jobboard.peers import forwarded_address
 try:
     import uvicorn
     from starlette.datastructures import Headers
+    from starlette.responses import PlainTextResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as error:
@@ -114,12 +115,28 @@ class BoundedConnection(H11Protocol):
     async def _answer(self, app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         self._cancel_deadline()
         self._open.answers(self)
+        headers = dict(scope["headers"])
+        is_chunked, length = b"transfer-encoding" in headers, headers.get(b"content-length")
+        if is_chunked and length is not None:
+            # A proxy may see another end of it, and take what follows for a request of its own.
+            text = "a request has Content-Length or Transfer-Encoding, not both\n"
+            app = PlainTextResponse(text, 400, {"Connection": "close"})
+        elif is_chunked or (length or b"").strip(b"0"):
+            self._open.waits(self)
+            receive = functools.partial(self._receive, receive)
         try:
             await app(scope, receive, functools.partial(self._send, send))
         finally:
             if not self.transport.is_closing():
                 self._open.waits(self)
                 self._set_deadline()
+
+    async def _receive(self, receive: Receive) -> Message:
+        """Until its body is whole, a request is as good as none: others may need the connection more."""
+        message = await receive()
+        if not message.get("more_body", False):
+            self._open.answers(self)
+        return message
 
     async def _send(self, send: Send, message: Message) -> None:
         try:

@@ -36,7 +36,7 @@ Access = Callable[["Request"], Rights | Awaitable[Rights]]
 def allow(*rights: str) -> Access:
     """Return an ``access`` that gives everybody who gets in these rights.
 
-    :raises ValueError: there is no such right.
+    :raises TypeError, ValueError: there is no such right.
     """
     known = check_rights(rights)
     return lambda _request: known
@@ -53,7 +53,7 @@ def allow_users(
     :param user_of: returns whose request it is, or None.
     :param own: further rights, by users.
     :param anonymous: those of requests of nobody.
-    :raises ValueError: there is no such right.
+    :raises TypeError, ValueError: there is no such right.
     """
     known, unknown = check_rights(rights), check_rights(anonymous)
     by_user = {user: known | check_rights(further) for user, further in own.items()}
@@ -66,7 +66,12 @@ def allow_users(
 
 
 def check_rights(rights: Collection[str]) -> frozenset[str]:
-    """Return the rights as a set, or raise ValueError."""
+    """Return the rights as a set.
+
+    :raises TypeError: they are none, such as a single name. :raises ValueError: there is no such right.
+    """
+    if isinstance(rights, str) or not isinstance(rights, Collection):
+        raise TypeError(f"rights are a collection of names, such as {{'details'}}, not {type(rights).__name__}")
     for right in rights:
         if right not in RIGHTS:
             raise ValueError(f"there is no right {right!r}; there are {', '.join(RIGHTS)}")

@@ -148,6 +148,6 @@ def _told(entity: Entity, what: str) -> int | None:
 
 
 PAGES = (
-    Page("conductors", show, act, title="Conductors", order=50),
-    Page("conductors/release", show_release, act_release),
+    Page("conductors", show, act, rights=("quiet",), title="Conductors", order=50),
+    Page("conductors/release", show_release, act_release, rights=("release",)),
 )

@@ -190,4 +190,4 @@ def take(view: View) -> Response:
     return change_job(view, job_of(view))
 
 
-PAGES = (Page("jobs/{uuid}", show, act, take, tell, rights=tuple(CHANGES)),)
+PAGES = (Page("jobs/{uuid}", show, act, take, tell, rights=(*ACTIONS, "signal"), take_rights=tuple(CHANGES)),)

@@ -101,4 +101,4 @@ def _form(
     )
 
 
-PAGES = (Page("names/post", show, act),)
+PAGES = (Page("names/post", show, act, rights=("post",)),)

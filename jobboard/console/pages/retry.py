@@ -127,4 +127,4 @@ def _purge(view: View, job: Job) -> None:
     view.acted("purge", [job.uuid])
 
 
-PAGES = (Page("jobs/{uuid}/retry", show, act),)
+PAGES = (Page("jobs/{uuid}/retry", show, act, rights=("retry",)),)
