@@ -18,7 +18,7 @@ RIGHTS: Mapping[str, str] = {
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",
     "retry": "post jobs of the trash, and complete ones, anew with changed details; needs details, too",
-    "post": "post jobs, of any name",
+    "post": "post jobs, of any name; to replace one that waits, or let it wait for others, needs cancel, too",
     "purge": "delete jobs from the trash for good",
     "pause": "pause a name, a lane, or the board",
     "resume": "end a pause",
