@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid as uuids
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -15,7 +16,7 @@ from jobboard.errors import ClaimLost, JobCancelled, JobFailed, NotFound, Unread
 from jobboard.events import EventKind, HistoryEntry
 from jobboard.family import Child, Parent, Signal, Step
 from jobboard.logbook import BookRef, LogBook
-from jobboard.payload import Payload, trace_of
+from jobboard.payload import Payload, trace_of, unpack_payload
 from jobboard.record import Record, Undecodable, record_of
 from jobboard.states import PRIORITIES, JobPriority, JobState
 from jobboard.task_protocol import TaskProtocol, check_task, posting_options
@@ -120,14 +121,6 @@ def check_not_elsewhere(uuid: str, ref: BookRef | None) -> None:
         raise NotFound(f"the book of job {uuid} is not on this board, but where its book_ref says: {ref}")
 
 
-def _ref_of(payload: Payload) -> BookRef | None:
-    """Return where a book is; None if that can't be read."""
-    try:
-        return BookRef(str(payload.book_kind), str(payload.book_address), str(payload.book_name), payload.book_uuid)
-    except ValueError:
-        return None
-
-
 class NamesJob:
     """What names one job in a call: a handle on it, or the running job that a handler gets."""
 
@@ -186,7 +179,7 @@ class Job(JobHandle):
     """
 
     __slots__ = (
-        "__weakref__", "_reader", "_record", "_row", "board", "book_name", "book_ref", "book_uuid", "details",
+        "__weakref__", "_body", "_details", "_reader", "_record", "_row", "board", "book_name", "book_ref", "book_uuid",
         "fire_time", "key", "lane", "max_attempts", "name", "priority", "schedule_id", "sequence", "token", "uuid",
     )  # fmt: skip
     board: Board
@@ -203,12 +196,13 @@ class Job(JobHandle):
         self.key = row.key
         self.lane = row.lane
         self.max_attempts = row.max_attempts
-        #: None only for a job in the trash that can't be decoded; its bytes are in :attr:`raw`.
-        self.details: dict[str, Any] | None = payload.details if payload else None
+        self._details = payload.details if payload else None
+        # What was posted then, to be decoded when it is asked for; None once that is done.
+        self._body = row.body if payload and payload.details is None else None
         self.book_uuid = payload.book_uuid if payload else None
         self.book_name = payload.book_name if payload else None
         #: Where its book is, if that is elsewhere than on the board.
-        self.book_ref = _ref_of(payload) if payload and payload.book_kind is not None else None
+        self.book_ref = payload.book_ref if payload else None
         self.schedule_id = payload.schedule_id if payload else None
         self.fire_time = moment(payload.fire_time) if payload and payload.fire_time is not None else None
         self.token = token
@@ -218,6 +212,15 @@ class Job(JobHandle):
     @property
     def _order(self) -> tuple[int, float, int]:
         return -self._row.priority, self._row.place, self._row.sequence
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """What its producer gave; None only for a job in the trash that can't be decoded: :attr:`raw` has its bytes."""
+        if (body := self._body) is not None:
+            with contextlib.suppress(ValueError):
+                self._details = unpack_payload(body, self._reader.converter).details
+            self._body = None
+        return self._details
 
     @property
     def created_on(self) -> datetime:

@@ -10,6 +10,7 @@ import msgpack
 from jobboard.codec import DECODING_ERRORS, MAX_DETAILS, check_format, decode, encode, pack, refuse_extension
 from jobboard.converter import Converter
 from jobboard.errors import InvalidPosting
+from jobboard.logbook import BookRef
 from jobboard.validation import is_moment
 
 #: Raise it with whatever an older reader would misread; such a reader leaves the job to others (see ``NewerFormat``).
@@ -33,10 +34,10 @@ class Payload:
     """The content of a posting. ``schedule_id`` and ``fire_time`` are set on what a schedule posted.
 
     ``trace`` is the context of the trace that it was posted in, such as ``{"traceparent": ...}``. ``book_kind`` and
-    ``book_address`` are set if the book is elsewhere.
+    ``book_address`` are set if the book is elsewhere. ``details`` are None where only the head was read.
     """
 
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    details: dict[str, Any] | None = field(default_factory=dict, repr=False)
     book_uuid: str | None = None
     book_name: str | None = None
     schedule_id: str | None = None
@@ -44,6 +45,16 @@ class Payload:
     trace: dict[str, str] | None = None
     book_kind: str | None = None
     book_address: str | None = None
+
+    @property
+    def book_ref(self) -> BookRef | None:
+        """Where its book is; None if that is on the board, or can't be read."""
+        if self.book_kind is None:
+            return None
+        try:
+            return BookRef(self.book_kind, str(self.book_address), str(self.book_name), self.book_uuid)
+        except ValueError:
+            return None
 
 
 def pack_payload(
@@ -81,14 +92,28 @@ def unpack_payload(data: bytes, converter: Converter | None = None) -> Payload:
         return Payload()
     if data.startswith(_PLAIN_HEAD):
         return Payload(_details_of(data[len(_PLAIN_HEAD) :], converter))
-    (book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere), details = _split(data)
+    fields, details = _split(data)
+    return _with_head(_details_of(details, converter), fields)
+
+
+def unpack_head(data: bytes) -> Payload:
+    """Return the same without its details, which may be as large as ten thousand heads and more when decoded.
+
+    :raises NewerFormat: a newer jobboard packed it.
+    :raises ValueError: its head can't be read.
+    """
+    return Payload(None) if data.startswith(_PLAIN_HEAD) else _with_head(None, _split(data)[0])
+
+
+def _with_head(details: dict[str, Any] | None, fields: list[Any]) -> Payload:
+    book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere = fields
     for text in (book_uuid, book_name, schedule_id, *elsewhere):
         if text is not None and not isinstance(text, str):
             raise ValueError("not a posting: its head holds something else than texts")
     if fire_time is not None and not is_moment(fire_time):
         raise ValueError("not a posting: its fire time is no moment")
     _check_trace(trace)
-    return Payload(_details_of(details, converter), book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere)
+    return Payload(details, book_uuid, book_name, schedule_id, fire_time, trace, *elsewhere)
 
 
 def trace_of(data: bytes) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.outcomes import reason_of
 from jobboard.backends.rows import JobRow
@@ -24,8 +24,20 @@ class Undecodable:
     fault: str
 
 
+#: What is decoded when somebody asks for it: it may be large, and most who look at a record want its state.
+_CARRIED = frozenset({"checkpoint", "progress", "result"})
+
+
+class _Stored:
+    """Where a record has what is not decoded yet."""
+
+    __slots__ = ("_converter", "_row")
+    _row: JobRow
+    _converter: Converter | None
+
+
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(_Stored):
     """What one read saw. ``expires_at`` is None for no claim, or for one that never ends by time.
 
     ``progress`` is what the handler reported last: ``{"done": 5, "total": 10, "text": "..."}``, with what it gave of
@@ -49,28 +61,39 @@ class Record:
     cancel_asked: bool
     history: tuple[HistoryEntry, ...]
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _CARRIED:
+                raise AttributeError(f"a Record has no attribute {name!r}")
+            object.__setattr__(self, name, decoded_or_none(getattr(self._row, name), self._converter))
+            return getattr(self, name)
+
     def __repr__(self) -> str:
         return f"<Record {self.state} attempts={self.attempts} owner={self.owner!r} token={self.token}>"
 
 
 def record_of(row: JobRow, converter: Converter | None = None) -> Record:
-    """Decode a row's record."""
-    return Record(
-        state=row.state,
-        attempts=row.attempts,
-        owner=row.owner,
-        token=row.token,
-        expires_at=_moment_or_none(row.expires_at),
-        run_at=_moment_or_none(row.run_at),
-        last_modified=moment(row.last_modified),
-        last_error=row.last_error,
-        reason=reason_of(row),
-        checkpoint=decoded_or_none(row.checkpoint, converter),
-        progress=decoded_or_none(row.progress, converter),
-        result=decoded_or_none(row.result, converter),
-        cancel_asked=row.cancel_asked,
-        history=row.history,
-    )
+    """Return a row's record; what it carries is decoded when somebody asks for it."""
+    record = object.__new__(Record)
+    known = {
+        "state": row.state,
+        "attempts": row.attempts,
+        "owner": row.owner,
+        "token": row.token,
+        "expires_at": _moment_or_none(row.expires_at),
+        "run_at": _moment_or_none(row.run_at),
+        "last_modified": moment(row.last_modified),
+        "last_error": row.last_error,
+        "reason": reason_of(row),
+        "cancel_asked": row.cancel_asked,
+        "history": row.history,
+        "_row": row,
+        "_converter": converter,
+    }
+    for name, value in known.items():
+        object.__setattr__(record, name, value)
+    return record
 
 
 def _moment_or_none(seconds: float | None) -> datetime | None:

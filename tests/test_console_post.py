@@ -180,7 +180,7 @@ class TestJson:
         assert (job.key, job.lane, job.priority, job.max_attempts) == ("order/1", "tenant:1", JobPriority.HIGH, 3)
         assert (job.record.state, job.record.run_at) == (JobState.DELAYED, at)
         replaced = {"name": "mail", "key": "order/1", "lane": "tenant:1", "if_exists": "replace", "delay": 0}
-        assert _send(ask_as(board, "post"), replaced).json() == {"uuid": job.uuid}
+        assert _send(ask_as(board, "post", "cancel"), replaced).json() == {"uuid": job.uuid}
         assert next(board.iterjobs()).record.state is JobState.UNCLAIMED
 
     def test_a_retry_with_its_uuid_posts_once(self, board: JobBoard) -> None:
@@ -266,10 +266,8 @@ class TestJson:
     def test_who_may_not_is_told_in_json(self, board: JobBoard) -> None:
         sent = {"name": "mail"}
         answer = _send(ask_as(board, *(set(RIGHTS) - {"post"})), sent)
-        assert (answer.status_code, answer.json()) == (
-            403,
-            {"error": "you lack the right 'post' here: to post jobs, of any name"},
-        )
+        error = f"you lack the right 'post' here: to {RIGHTS['post']}"
+        assert (answer.status_code, answer.json()) == (403, {"error": error})
         # It is not even read.
         assert _send(ask_as(board), b"x" * 2_000_000).status_code == 403
         stranger = Asking(app({"jobs": board}, access=lambda request: None))

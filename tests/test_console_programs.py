@@ -51,11 +51,25 @@ class TestGraphs:
         assert {job.uuid for job in board.claim_next("ann", limit=5)} == set(parts)
 
     def test_a_job_waits_for_one_of_the_board_and_another_one_for_it(self, board: JobBoard) -> None:
-        parent, ask = board.post("extract"), ask_as(board, "post")
+        parent, ask = board.post("extract"), ask_as(board, "post", "cancel")
         child = board.post("report", after=[parent])
         uuid = _send(ask, {"name": "part", "after": [parent.uuid], "before": [child.uuid]}).json()["uuid"]
         assert board.get(uuid).record.state is JobState.BLOCKED
         assert {job.uuid for job in board.get(child.uuid).parents()} == {parent.uuid, uuid}
+
+    @pytest.mark.parametrize("is_batch", [False, True])
+    def test_who_may_only_post_changes_no_job_that_waits(self, board: JobBoard, is_batch: bool) -> None:
+        """Neither by its key, nor by a uuid, also if that is among those of the request."""
+        theirs = board.post("pay", {"iban": "theirs"}, key="invoice/1")
+        replacing = {"name": "pay", "key": "invoice/1", "if_exists": "replace", "details": {"iban": "mine"}}
+        for sent in (replacing, {"name": "hold", "before": [theirs.uuid]}):
+            jobs = {"jobs": [{"name": "pay", "uuid": theirs.uuid}, sent]} if is_batch else sent
+            answer = _send(ask_as(board, *(set(RIGHTS) - {"cancel"})), jobs)
+            assert (answer.status_code, "right 'cancel'" in answer.json()["error"]) == (403, True)
+        [job] = board.iterjobs()
+        assert (job.details, job.record.state) == ({"iban": "theirs"}, JobState.UNCLAIMED)
+        assert _send(ask_as(board, "post", "cancel"), replacing).status_code == 201
+        assert board.get(theirs.uuid).details == {"iban": "mine"}
 
     @pytest.mark.parametrize(
         ("jobs", "status", "said"),

@@ -24,8 +24,16 @@ from jobboard.cli.answers import Answer, text
 from jobboard.cli.connections import Connections
 from jobboard.cli.console_server import BoundedConnection, config_of
 from jobboard.cli.http_server import HttpServer
-from jobboard.console import app
+from jobboard.console import allow, app
 from jobboard.testing import eventually
+
+_FORM = (
+    b"POST /b/test/names HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 60000\r\n"
+    b"Connection: close\r\n\r\n"
+)
+_POST = (
+    b"POST /b/test/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+)
 
 
 @pytest.fixture
@@ -98,14 +106,50 @@ def test_a_head_of_a_health_port_has_a_time_in_all_and_is_not_answered(monkeypat
 
 def test_a_form_has_a_time_in_all(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobboard.console.application._BODY_TIMEOUT", 0.3)
-    head = (
-        b"POST /b/test/names HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 60000\r\n"
-        b"Connection: close\r\n\r\n"
-    )
-    with console(app({"test": board})) as (port, _), connected(port) as connection:
-        connection.sendall(head)
+    asgi = app({"test": board}, access=allow("pause"))
+    with console(asgi) as (port, _), connected(port) as connection:
+        connection.sendall(_FORM)
         connection.settimeout(60)
         assert connection.recv(12) == b"HTTP/1.1 408"
+
+
+def test_who_sends_half_of_a_body_gives_way(board: JobBoard) -> None:
+    """Such a connection waits, as one with half of a head does; once the body is whole it does not."""
+    asgi = app({"test": board}, access=allow("post"))
+    with console(asgi, most=5, most_of_peer=3) as (port, connections), contextlib.ExitStack() as stack:
+        halves = [stack.enter_context(connected(port)) for _ in range(3)]
+        for each in halves:
+            each.sendall(_POST + b'{"name": "mail"')
+        assert eventually(lambda: len(connections._waiting) == 3)
+        assert _told(port, "127.0.0.1").startswith(b"HTTP/1.1 303")
+        assert eventually(lambda: sum(map(is_closed, halves)) == 1)
+        whole = next(each for each in halves if not is_closed(each))
+        whole.settimeout(60)
+        whole.sendall(b"}".rjust(60000 - len('{"name": "mail"')))
+        assert whole.recv(12) == b"HTTP/1.1 201"
+
+
+def test_who_lacks_a_right_is_refused_before_the_body_comes(board: JobBoard) -> None:
+    job = board.post("mail")
+    asgi = app({"test": board}, access=allow("details"))
+    pages = [b"names", b"lanes", b"conductors", b"conductors/release", b"lanes/limit", b"names/post", b"schedules"]
+    pages += [b"bulk?action=cancel", b"jobs/" + job.uuid.encode(), b"jobs/" + job.uuid.encode() + b"/retry"]
+    with console(asgi) as (port, _):
+        for page in pages:
+            with connected(port) as connection:
+                connection.sendall(_FORM.replace(b"names", page))
+                assert connection.recv(12) == b"HTTP/1.1 403", page
+
+
+@pytest.mark.parametrize("path", [b"/", b"/b/test/jobs"])
+def test_a_request_of_two_lengths_is_refused_and_nothing_behind_it_is_read(board: JobBoard, path: bytes) -> None:
+    """What stands before the console may see its end elsewhere."""
+    head = b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    after = b"0\r\n\r\nGET /static/console.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with console(app({"test": board}, access=allow("post"))) as (port, _), connected(port) as connection:
+        connection.sendall(b"POST " + path + head + b"Content-Length: 5\r\n\r\n" + after)
+        said = _all_of(connection)
+    assert (said[:12], said.count(b"HTTP/1.1")) == (b"HTTP/1.1 400", 1)
 
 
 def test_who_takes_nothing_of_an_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

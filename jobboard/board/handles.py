@@ -13,7 +13,7 @@ from jobboard.client import BackendClient, JobReader
 from jobboard.client.paging import page_sizes
 from jobboard.codec import NewerFormat
 from jobboard.job import Board, Job, JobHandle, JobOrUuid, NamesJob, row_of
-from jobboard.payload import Payload, unpack_payload
+from jobboard.payload import Payload, unpack_head, unpack_payload
 from jobboard.states import LIVE, JobPriority, JobState
 from jobboard.text import in_one_line
 from jobboard.validation import check_uuid
@@ -54,9 +54,12 @@ class JobHandles:
         return Job(self._board, self.reader, row, payload) if row.body == new.body else self.any(row)
 
     def any(self, row: JobRow) -> Job:
-        """Return a handle also on what can't be decoded: without details, but with its raw bytes."""
+        """Return a handle also on what can't be decoded, which has no details, but raw bytes.
+
+        Details are decoded when somebody asks for them.
+        """
         try:
-            return self.readable(row)
+            return Job(self._board, self.reader, row, unpack_head(row.body))
         except ValueError:
             is_known = row.priority in set(JobPriority)
             known = row if is_known else replace(row, priority=JobPriority.NORMAL)
@@ -82,12 +85,13 @@ class JobHandles:
 
     def _iterate(self, read: Callable[..., Page], *wanted: object) -> Iterator[Job]:
         for row in self._rows(read, *wanted):
+            if row.state not in LIVE:
+                yield self.any(row)
+                continue
             try:
                 yield self.readable(row)
             except ValueError as error:
-                if row.state not in LIVE:
-                    yield self.any(row)
-                elif isinstance(error, NewerFormat):
+                if isinstance(error, NewerFormat):
                     self._meet(row, error)
                 else:
                     self._quarantine(row, None, error)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import Counter
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from jobboard.peers import network_of
 
 Connection = TypeVar("Connection", bound=Hashable)
 
@@ -15,9 +16,9 @@ Connection = TypeVar("Connection", bound=Hashable)
 class Connections(Generic[Connection]):
     """Counts the connections of a server, in all and of each peer; thread-safe.
 
-    A connection *waits* until the head of a request is whole, and again after the answer. One too many closes the one
-    that has waited longest, of the same peer if that has too many. So a client that sends halves of requests stops
-    nobody, not even others behind the same address.
+    A connection *waits* until a request is whole, and again after the answer. One too many closes the one that has
+    waited longest, of the same peer if that has too many. So a client that sends halves of requests stops nobody, not
+    even others behind the same address.
 
     :param most: connections at a time.
     :param most_of_peer: of them those of one peer.
@@ -39,7 +40,7 @@ class Connections(Generic[Connection]):
 
         :param address: the peer's IP address.
         """
-        peer = _peer_of(address)
+        peer = network_of(address)
         with self._lock:
             self._peers[connection] = peer
             self._numbers[peer] += 1
@@ -52,15 +53,16 @@ class Connections(Generic[Connection]):
             return found
 
     def answers(self, connection: Connection) -> bool:
-        """Say that the head of its request is whole; False if it was closed for another one, or as overdue."""
+        """Say that its request, or the head of it, is whole; False if it was closed for another one, or as overdue."""
         with self._lock:
             self._waiting.pop(connection, None)
             return connection in self._peers
 
     def waits(self, connection: Connection) -> None:
-        """Say that it was answered."""
+        """Say that it was answered, or that the body of its request is awaited."""
         with self._lock:
             if connection in self._peers:
+                self._waiting.pop(connection, None)
                 self._waiting[connection] = time.monotonic()
 
     def closed(self, connection: Connection) -> None:
@@ -84,9 +86,3 @@ class Connections(Generic[Connection]):
             self._numbers[peer] -= 1
             if not self._numbers[peer]:
                 del self._numbers[peer]
-
-
-def _peer_of(address: str) -> str:
-    """Return the network that one host may have many addresses of."""
-    version_6 = ":" in address
-    return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False)) if version_6 else address

@@ -16,9 +16,12 @@ from jobboard.conductor import stop_on_signals
 from jobboard.console.guard import STOPPING
 from jobboard.errors import MissingExtra
 from jobboard.interrupts import SIGNAL_POLL
+from jobboard.peers import forwarded_address
 
 try:
     import uvicorn
+    from starlette.datastructures import Headers
+    from starlette.responses import PlainTextResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as error:
@@ -69,7 +72,7 @@ def config_of(
     """Return how uvicorn serves the console."""
     protocol: Any = functools.partial(BoundedConnection, open_connections=connections)
     return uvicorn.Config(
-        app,
+        _from_last_proxy(app) if is_behind_proxy else app,
         http=protocol,
         ws="none",
         log_level="warning",
@@ -112,12 +115,28 @@ class BoundedConnection(H11Protocol):
     async def _answer(self, app: Any, scope: Scope, receive: Receive, send: Send) -> None:
         self._cancel_deadline()
         self._open.answers(self)
+        headers = dict(scope["headers"])
+        is_chunked, length = b"transfer-encoding" in headers, headers.get(b"content-length")
+        if is_chunked and length is not None:
+            # A proxy may see another end of it, and take what follows for a request of its own.
+            text = "a request has Content-Length or Transfer-Encoding, not both\n"
+            app = PlainTextResponse(text, 400, {"Connection": "close"})
+        elif is_chunked or (length or b"").strip(b"0"):
+            self._open.waits(self)
+            receive = functools.partial(self._receive, receive)
         try:
             await app(scope, receive, functools.partial(self._send, send))
         finally:
             if not self.transport.is_closing():
                 self._open.waits(self)
                 self._set_deadline()
+
+    async def _receive(self, receive: Receive) -> Message:
+        """Until its body is whole, a request is as good as none: others may need the connection more."""
+        message = await receive()
+        if not message.get("more_body", False):
+            self._open.answers(self)
+        return message
 
     async def _send(self, send: Send, message: Message) -> None:
         try:
@@ -134,6 +153,18 @@ class BoundedConnection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _from_last_proxy(app: ASGIApp) -> ASGIApp:
+    """Give an app the address that the nearest proxy tells; uvicorn takes the first one, which a client may forge."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            address = forwarded_address(Headers(scope=scope).getlist("x-forwarded-for"))
+            scope = scope if address is None else {**scope, "client": (address, 0)}
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _telling(app: ASGIApp, is_stopping: Callable[[], bool]) -> ASGIApp:

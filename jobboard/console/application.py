@@ -152,6 +152,10 @@ class _Dispatcher:
             try:
                 if page is not None and view.entry is None:
                     raise HTTPException(404, "there is no such board in this console")
+                if page is not None and request.method == "POST":
+                    # Who only looks takes no memory, and no connection.
+                    view.require_one((page.take_rights if function is page.take else ()) or page.rights)
+                    view = await _with_body(view)
                 # What is about no board has threads of its own, too: those that ask for users never wait.
                 response: Response = await self._run(view.entry or function, function, view)
                 return response
@@ -170,15 +174,7 @@ class _Dispatcher:
             raise HTTPException(403, "you may not look at this console")
         entry = None if page is None else self._settings.boards.get(request.path_params["board"])
         who = await self._run(None, self._settings.who, request)
-        view = View(request, self._settings, check_rights(rights), who, {}, page, entry)
-        if page is None or request.method != "POST":
-            return view
-        if sends_json(request.headers):
-            # Who only looks takes no memory.
-            view.require_one(page.rights)
-            return replace(view, body=await _body_of(request, "JSON", _MAX_JSON))
-        form = await _body_of(request, "a form", _MAX_FORM)
-        return replace(view, form=parse_qs(form.decode(errors="replace"), keep_blank_values=True))
+        return View(request, self._settings, _checked(rights), who, {}, page, entry)
 
     async def _run(self, what: object, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in one of the threads for ``what``, such as a board, or await a coroutine function."""
@@ -187,6 +183,13 @@ class _Dispatcher:
         if what not in self._threads:
             self._threads[what] = anyio.CapacityLimiter(_THREADS)
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads[what])
+
+
+def _checked(rights: Collection[str]) -> frozenset[str]:
+    try:
+        return check_rights(rights)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"what access= returned is wrong: {error}") from None
 
 
 def _what_answers(page: Page, request: Request) -> Answer:
@@ -200,6 +203,13 @@ def _what_answers(page: Page, request: Request) -> Answer:
     if function is None:
         raise HTTPException(405, "this page takes no form, but JSON (Content-Type: application/json)")
     return function
+
+
+async def _with_body(view: View) -> View:
+    if sends_json(view.request.headers):
+        return replace(view, body=await _body_of(view.request, "JSON", _MAX_JSON))
+    form = await _body_of(view.request, "a form", _MAX_FORM)
+    return replace(view, form=parse_qs(form.decode(errors="replace"), keep_blank_values=True))
 
 
 async def _body_of(request: Request, what: str, most: int) -> bytes:
@@ -241,4 +251,4 @@ def _user_of(request: Request) -> str:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return refusal(request.headers, "this is a bug in the console; its log says more", 500)
+    return refusal(request.headers, "this is a bug in the console, or in what its app calls; the log says more", 500)

@@ -17,11 +17,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobboard.console.refusals import refusal
+from jobboard.peers import network_of
 from jobboard.text import in_one_line
 
 logger = logging.getLogger("jobboard.console")
 
-#: How many wrong passwords of one peer for one user may wait for their answers.
+#: How many wrong passwords of one network for one user may wait for their answers.
 MAX_TRIES = 10
 
 
@@ -48,8 +49,9 @@ class BasicAuth:
     """Lets only users in whose names and passwords are known; ``request.user`` is who it is then.
 
     A wrong password is logged, and answered after a delay, which holds up nobody else. While :data:`MAX_TRIES` of one
-    peer for one user wait, further tries of that pair are refused unseen, right or wrong: otherwise a client
-    that sends many at once would guess as fast as ever, since only the right one is answered at once.
+    network for one user wait, further tries of that pair are refused unseen, right or wrong: otherwise a client
+    that sends many at once would guess as fast as ever, since only the right one is answered at once. It is by network,
+    so that strangers who know a user's name can't keep that user out.
 
     :param users: passwords by names.
     :param delay: seconds before a wrong password is answered.
@@ -59,7 +61,7 @@ class BasicAuth:
         self._app = app
         self._users = {name: _digest(password) for name, password in users.items()}
         self._delay = delay
-        #: How many answers wait, by peer and user; all unknown users count as one.
+        #: How many answers wait, by network and user; all unknown users count as one.
         self._waiting: Counter[tuple[str, str | None]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,23 +73,25 @@ class BasicAuth:
             await _refusal(scope, "name and password, please", 401)(scope, receive, send)
             return
         name, password = given
-        tried = (_peer_of(scope), name if name in self._users else None)
+        address = _address_of(scope)
+        tried = (network_of(address), name if name in self._users else None)
         if self._waiting[tried] >= MAX_TRIES:
             await _refusal(scope, "too many wrong passwords; try again later", 429)(scope, receive, send)
         elif self._is_right(name, password):
             await self._app({**scope, "user": SimpleUser(name)}, receive, send)
         else:
-            await self._wait(tried)
+            await self._wait(tried, address)
             await _refusal(scope, "name and password, please", 401)(scope, receive, send)
 
     def _is_right(self, name: str, password: str) -> bool:
         # An unknown name takes as long as a wrong password.
         return hmac.compare_digest(_digest(password), self._users.get(name, b"\0" * 32))
 
-    async def _wait(self, tried: tuple[str, str | None]) -> None:
-        peer, name = tried
+    async def _wait(self, tried: tuple[str, str | None], address: str) -> None:
+        name = tried[1]
         # Not the name that was typed, unless it is known: it may be a password in the wrong place.
-        logger.warning("wrong password of %s from %s", "an unknown user" if name is None else in_one_line(name), peer)
+        whose = "an unknown user" if name is None else in_one_line(name)
+        logger.warning("wrong password of %s from %s", whose, in_one_line(address))
         self._waiting[tried] += 1
         try:
             await anyio.sleep(self._delay)
@@ -108,10 +112,10 @@ def _credentials_of(header: str) -> tuple[str, str] | None:
     return name, password
 
 
-def _peer_of(scope: Scope) -> str:
-    """Return the address that a request comes from; a proxy that is trusted has put that of its client there."""
+def _address_of(scope: Scope) -> str:
+    """Return the address that a request comes from; of what a proxy sends, the server has put its client's there."""
     client = scope.get("client")
-    return in_one_line(client[0]) if client else "an unknown address"
+    return client[0] if client else "an unknown address"
 
 
 def _refusal(scope: Scope, line: str, status: int) -> Response:

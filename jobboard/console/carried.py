@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jobboard.console.view import View, logger
+from jobboard.job import row_of
 from jobboard.operate.flow import decoder
 from jobboard.operate.views import plain
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Of larger details, in bytes, a list tells the size only; and of others so many characters.
 _MAX_BYTES, _MAX_BRIEF = 4096, 120
+#: Of what is larger a page tells the size only: decoded and written out it may be a hundred times as large.
+MAX_SHOWN = 256 * 1024
 
 
 def details_of(view: View, job: Job) -> Any:
@@ -21,6 +25,22 @@ def details_of(view: View, job: Job) -> Any:
     if view.settings.format_details is not None:
         return view.settings.format_details(job)
     return job.details if job.details is not None else {"can't be decoded": job.raw}
+
+
+def carried_of(view: View, job: Job, largest: int) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return what a job carries, and of what has more bytes than ``largest``, and is not decoded, the sizes.
+
+    The user must have the right ``details``.
+    """
+    row = row_of(job)
+    parts: dict[str, tuple[bytes | None, Callable[[], Any]]] = {
+        "details": (row.body, lambda: details_of(view, job)),
+        "checkpoint": (row.checkpoint, lambda: job.record.checkpoint),
+        "progress": (row.progress, lambda: job.record.progress),
+        "result": (row.result, lambda: job.record.result),
+    }
+    large = {name: len(stored) for name, (stored, _) in parts.items() if stored is not None and len(stored) > largest}
+    return {name: read() for name, (_, read) in parts.items() if name not in large}, large
 
 
 def as_json(value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from jobboard.console.programs import json_of, refused
@@ -71,6 +72,7 @@ def post_json(view: View) -> Response:
     uuids: list[str] = []
     try:
         postings = _batch_of(given) if is_batch else [_posting_of(given)]
+        _require_for_others(view, postings)
         uuids = [str(posting.uuid) for posting in postings]
         jobs = post_checked(view, postings)
     except TooLarge as error:
@@ -86,6 +88,14 @@ def post_json(view: View) -> Response:
         return refused(400, str(error))
     where = view.url("jobs") if is_batch else view.url(f"jobs/{jobs[0].uuid}")
     return JSONResponse(_named([job.uuid for job in jobs], is_batch), 201, {"Location": where})
+
+
+def _require_for_others(view: View, postings: Sequence[Posting]) -> None:
+    """Refuse what changes jobs that wait, to users who could not cancel these and post others in their place."""
+    if not view.may("cancel") and any(posting.if_exists == "replace" or posting.before for posting in postings):
+        raise HTTPException(
+            403, "if_exists \"replace\" and before change jobs that wait: you lack the right 'cancel' for that"
+        )
 
 
 def _named(uuids: list[str], is_batch: bool) -> dict[str, Any]:

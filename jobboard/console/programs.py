@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from jobboard.console.carried import details_of
+from jobboard.codec import MAX_DETAILS
+from jobboard.console.carried import carried_of
 from jobboard.operate.json_values import parse_json
 from jobboard.operate.views import export_of, plain
 from jobboard.validation import check_text
@@ -38,10 +39,10 @@ def json_of(view: View) -> Any:
 
 def tell_job(view: View, job: Job) -> Response:
     """Answer how a job stands; what it carries is for users with the right ``details``."""
-    told = export_of(job, with_details=view.may("details"), with_errors=True)
+    told = export_of(job, with_details=False, with_errors=True)
     if view.may("details"):
-        told["details"] = details_of(view, job)
-        told.pop("raw", None)
+        carried, large = carried_of(view, job, MAX_DETAILS)
+        told |= carried | dict.fromkeys(large) | ({"too_large": large} if large else {})
     return JSONResponse(plain(told))
 
 

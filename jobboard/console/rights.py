@@ -18,7 +18,7 @@ RIGHTS: Mapping[str, str] = {
     "trash": "put jobs into the trash",
     "restore": "bring jobs back from the trash",
     "retry": "post jobs of the trash, and complete ones, anew with changed details; needs details, too",
-    "post": "post jobs, of any name",
+    "post": "post jobs, of any name; to replace one that waits, or let it wait for others, needs cancel, too",
     "purge": "delete jobs from the trash for good",
     "pause": "pause a name, a lane, or the board",
     "resume": "end a pause",
@@ -36,7 +36,7 @@ Access = Callable[["Request"], Rights | Awaitable[Rights]]
 def allow(*rights: str) -> Access:
     """Return an ``access`` that gives everybody who gets in these rights.
 
-    :raises ValueError: there is no such right.
+    :raises TypeError, ValueError: there is no such right.
     """
     known = check_rights(rights)
     return lambda _request: known
@@ -53,7 +53,7 @@ def allow_users(
     :param user_of: returns whose request it is, or None.
     :param own: further rights, by users.
     :param anonymous: those of requests of nobody.
-    :raises ValueError: there is no such right.
+    :raises TypeError, ValueError: there is no such right.
     """
     known, unknown = check_rights(rights), check_rights(anonymous)
     by_user = {user: known | check_rights(further) for user, further in own.items()}
@@ -66,7 +66,12 @@ def allow_users(
 
 
 def check_rights(rights: Collection[str]) -> frozenset[str]:
-    """Return the rights as a set, also those named like their commands (``run-now``), or raise ValueError."""
+    """Return the rights as a set, also those named like their commands (``run-now``).
+
+    :raises TypeError: they are none, such as a single name. :raises ValueError: there is no such right.
+    """
+    if isinstance(rights, str) or not isinstance(rights, Collection):
+        raise TypeError(f"rights are a collection of names, such as {{'details'}}, not {type(rights).__name__}")
     named = {right.replace("-", "_"): right for right in rights}
     for right, given in named.items():
         if right not in RIGHTS:

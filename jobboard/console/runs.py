@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from jobboard.console.templating import percent_of
+from jobboard.job import row_of
 from jobboard.operate.claimed_since import claimed_since
 from jobboard.states import JobState
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: How many beginnings are kept.
 _MAX_KEPT = 5000
+#: Bytes of a report of progress that are decoded for its numbers.
+_MAX_REPORT = 4096
 
 
 class Runs:
@@ -66,7 +69,12 @@ class Progress:
 
 
 def progress_of(job: Job) -> Progress | None:
-    """Return what the present run, or the last one, has told; None if it told nothing of this form."""
+    """Return what the present run, or the last one, has told; None if it told nothing of this form, or too much.
+
+    Users without the right ``details`` see the numbers.
+    """
+    if len(row_of(job).progress or b"") > _MAX_REPORT:
+        return None
     report = job.record.progress
     if not isinstance(report, dict) or not isinstance(done := report.get("done"), (int, float)):
         return None

@@ -76,6 +76,11 @@ def answers_of(view: View) -> SharedAnswers:
     return view.part(SharedAnswers)
 
 
+def said_of(finding: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the sentences of a finding, of which users may have written a part, and what to type."""
+    return finding["text"].removesuffix(finding["cure"]).rstrip(), finding["cure"]
+
+
 def counted(status: Mapping[str, Any]) -> str:
     """Return how many problems and warnings there are; those that were left out are the least bad."""
     verdicts = [finding["verdict"] for finding in status["findings"]]

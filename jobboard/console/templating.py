@@ -17,9 +17,10 @@ from jobboard.text import duration, short_duration, steers, utc
 _MAX_TEXT, _MAX_BLOCK = 300, 20_000
 _KEPT = "\n\t"
 _UUIDS = re.compile(r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-#: A command in a sentence, with what follows it up to a comma, a bracket or the end: options, names, quoted texts.
-_COMMAND = re.compile(r"""(\bjobboard [a-z][a-z-]*(?: (?:[\w@%+=:./*-]*[\w@%+=/*-]|'[^']*'|"[^"]*")+)*)""")
-_WORDS = re.compile(r"""(?:[^ '"]|'[^']*'|"[^"]*")+""")
+#: A command in a sentence, with what follows it up to a comma, a bracket or the end: options, names, and texts as shlex
+#: quotes them.
+_COMMAND = re.compile(r"""(\bjobboard [a-z][a-z-]*(?: (?:[\w@%+=:./*-]*[\w@%+=/*-]|'[^']*'|"'")+)*)""")
+_WORDS = re.compile(r"""(?:[^ '"]|'[^']*'|"'")+""")
 #: Conductors are called LABEL@HOST:PID:NUMBER.
 _CONDUCTOR = re.compile(r"(.+):(\d{1,10}):[0-9a-f]{4,16}")
 
@@ -37,6 +38,7 @@ def environment() -> Environment:
     made.filters |= {
         "shown": shown,
         "linked": linked,
+        "advice": advice,
         "command": command,
         "owner": owner_of,
         "block": block,
@@ -60,23 +62,24 @@ def shown(value: Any) -> Markup:
 
 
 def linked(text: str, link: str) -> Markup:
-    """Show a sentence with its commands, which can be copied, and elsewhere with a link to each job that it names.
+    """Show a sentence, of which users may have written a part, with a link to each job that it names.
 
     :param link: where jobs are; a slash and the uuid follow.
     """
+    parts = enumerate(_UUIDS.split(text))
+    return Markup().join(_job_link(part, link) if index % 2 else shown(part) for index, part in parts)
+
+
+def advice(text: str, link: str) -> Markup:
+    """Show what to type: the same with its commands, which can be copied; for what jobboard itself says."""
     parts = _COMMAND.split(text)
-    return Markup().join(command(part) if index % 2 else _with_links(part, link) for index, part in enumerate(parts))
+    return Markup().join(command(part) if index % 2 else linked(part, link) for index, part in enumerate(parts))
 
 
 def command(text: str) -> Markup:
     """Show a command; a line of it ends between two words, and never at the hyphens of an option."""
     words = Markup(" ").join(Markup("<span>{}</span>").format(shown(word)) for word in _WORDS.findall(text))
     return Markup('<code class="command">{}</code>').format(words)
-
-
-def _with_links(text: str, link: str) -> Markup:
-    parts = enumerate(_UUIDS.split(text))
-    return Markup().join(_job_link(part, link) if index % 2 else shown(part) for index, part in parts)
 
 
 def _job_link(uuid: str, link: str) -> Markup:

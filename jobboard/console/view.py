@@ -45,7 +45,8 @@ class Page:
     :ivar tell: answers a GET that accepts JSON only, by JSON; None for a page that has none.
     :ivar act: answers POST; must ask ``view.require(...)`` for a right before it changes anything.
     :ivar take: answers a POST of JSON, by JSON; it is for programs, which send no headers of a browser.
-    :ivar rights: one of them is needed for that, and asked for before the body is read.
+    :ivar rights: one of them is needed for a POST, and asked for before its body is read; () if none is.
+    :ivar take_rights: the same for one of JSON; () if they are no others.
     :ivar title: its entry in the navigation; None for none.
     :ivar order: the place in the navigation; the smallest comes first.
     """
@@ -56,6 +57,7 @@ class Page:
     take: Answer | None = None
     tell: Answer | None = None
     rights: tuple[str, ...] = ()
+    take_rights: tuple[str, ...] = ()
     title: str | None = None
     order: int = 100
 
@@ -124,8 +126,8 @@ class View:
             raise HTTPException(403, f"you lack the right {right!r} here: to {RIGHTS[right]}")
 
     def require_one(self, rights: Sequence[str]) -> None:
-        """Refuse the request with 403 if the user has none of these rights."""
-        if not any(map(self.may, rights)):
+        """Refuse the request with 403 if the user has none of these rights, of which there are some."""
+        if rights and not any(map(self.may, rights)):
             self.require(rights[0])
 
     def query(self, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.outcomes import may_have_children, outcome_of, reason_of
@@ -35,7 +35,9 @@ _ENDS = {Outcome.DONE: COMPLETE, Outcome.GONE: CANCELLED}
 Neighbours = Callable[[Sequence[str]], list[str]]
 
 
-def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
+def read_graph(
+    client: BackendClient, uuid: str, most: int = MAX_JOBS, *, read_result: Callable[[JobRow], Any] | None = None
+) -> Graph:
     """Return the jobs that hang together with one, and how they stand; changes nothing.
 
     First come those that it waits for, and those that wait for it, over all levels; then those that these lead to,
@@ -43,10 +45,11 @@ def read_graph(client: BackendClient, uuid: str, most: int = MAX_JOBS) -> Graph:
     jobs of more than 20 parents or children.
 
     :param most: how many jobs at most beside the one itself.
+    :param read_result: what is taken as the result of each; None: what is stored, decoded.
     :raises NotFound: the board knows nothing of the job.
     :raises BoardUnavailable: the store can't be reached.
     """
-    reader = _Reader(client, most)
+    reader = _Reader(client, most, read_result)
     reader.add([uuid])
     reader.walk([uuid], reader.parents_of)
     reader.walk([uuid], reader.children_of)
@@ -96,8 +99,9 @@ class _Reader:
     :ivar edges: pairs of parent and child, both of which are among the jobs.
     """
 
-    def __init__(self, client: BackendClient, most: int) -> None:
+    def __init__(self, client: BackendClient, most: int, read_result: Callable[[JobRow], Any] | None = None) -> None:
         self._client = client
+        self._read_result = read_result or (lambda row: decoded_or_none(row.result, client.converter))
         self._most = most
         self.rows: dict[str, JobRow | None] = {}
         self.edges: dict[tuple[str, str], None] = {}
@@ -137,7 +141,7 @@ class _Reader:
             last_error=last_line_of(row.last_error),
             created_on=moment(row.created_on),
             last_modified=moment(row.last_modified),
-            result=decoded_or_none(row.result, self._client.converter),
+            result=self._read_result(row),
             due_on=None if row.state is JobState.BLOCKED else moment(max(row.created_on, row.place)),
             attempts=row.attempts,
             owner=row.owner,

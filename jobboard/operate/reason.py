@@ -12,8 +12,9 @@ class Reason:
     """One reason.
 
     :ivar kind: a word for programs.
-    :ivar said: sentences for people.
-    :ivar cure: what to type, as the last sentence; "" if there is nothing, or ``said`` has it.
+    :ivar said: sentences for people; what users wrote, such as names and reasons, stands only here.
+    :ivar cure: what to type, as the last sentences; "" if there is nothing. Whoever marks commands up does so only
+        here: a user may have written something into a name that looks like one.
     :ivar limit: with ``cure``, if that sets a limit: the one that it sets.
     :ivar parent: the uuid of a job in the trash, if the reason is that the job waits for that one.
     """

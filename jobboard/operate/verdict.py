@@ -53,7 +53,7 @@ class Finding:
     :ivar kind: a word for programs.
     :ivar about: the job name, the job, the participant or the schedule that it is about.
     :ivar said: sentences for people.
-    :ivar cure: what to type, as the last sentence; "" if there is nothing, or ``said`` has it.
+    :ivar cure: what to type, as the last sentences, as for a :class:`~jobboard.operate.reason.Reason`.
     """
 
     verdict: Verdict
@@ -151,7 +151,7 @@ def _of_lanes(overview: Overview, limits: Limits) -> Iterator[Finding]:
         waiting = f"{number} job{'s' * (number != 1)} of the lane {lane.lane} wait{'s' * (number == 1)}"
         text = f"{waiting} for slots of jobs named {names}, and no conductor that is alive claims these."
         verdict, cure = _nobody_claims(overview, limits, lane.names, lane.oldest)
-        yield Finding(verdict, "lane_idle", lane.lane, f"{text} {cure}.")
+        yield Finding(verdict, "lane_idle", lane.lane, text, f"{cure}.")
     for held in overview.held_lanes:
         is_failing = held.failures >= _MANY_FAILED
         if not is_failing and held.oldest <= limits.wait:
@@ -183,8 +183,8 @@ def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
         waits = (overview.stats.oldest_unclaimed or 0.0) if name.next_waits is None else name.next_waits
         if not name.conductors:
             verdict, cure = _nobody_claims(overview, limits, [name.name], waits)
-            text = f"{_waiting(name)}, and no conductor that is alive claims that name. {cure}, or trash them."
-            yield Finding(verdict, "no_conductor", name.name, text)
+            text = f"{_waiting(name)}, and no conductor that is alive claims that name."
+            yield Finding(verdict, "no_conductor", name.name, text, f"{cure}, or trash them.")
         elif name.next_waits is not None and name.next_waits > limits.wait:
             yield Finding(Verdict.ATTENTION, "waits_long", name.name, f"{_waiting(name)}{_full(name)}.")
 

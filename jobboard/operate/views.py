@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from types import NoneType
@@ -53,29 +53,36 @@ def row_of(job: Job) -> dict[str, Any]:
     }
 
 
+#: How each field is read. What a job carries is decoded then.
+_FIELDS: Mapping[str, Callable[[Job], Any]] = {
+    "max_attempts": lambda job: job.max_attempts,
+    "lane": lambda job: job.lane,
+    "token": lambda job: job.record.token,
+    "run_at": lambda job: job.record.run_at,
+    "expires_at": lambda job: job.record.expires_at,
+    "last_modified": lambda job: job.record.last_modified,
+    "cancel_asked": lambda job: job.record.cancel_asked,
+    "reason": lambda job: job.record.reason,
+    "last_error": lambda job: job.record.last_error,
+    "progress": lambda job: job.record.progress,
+    "checkpoint": lambda job: job.record.checkpoint,
+    "result": lambda job: job.record.result,
+    "book_uuid": lambda job: job.book_uuid,
+    "book_name": lambda job: job.book_name,
+    "book_ref": lambda job: None if job.book_ref is None else asdict(job.book_ref),
+    "schedule_id": lambda job: job.schedule_id,
+    "fire_time": lambda job: job.fire_time,
+    "history": lambda job: [line_of(line) for line in job.record.history],
+}
+
+
 def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
     """Return everything about a job as plain data; its details only on request."""
-    record = job.record
-    view = row_of(job) | {
-        "max_attempts": job.max_attempts,
-        "lane": job.lane,
-        "token": record.token,
-        "run_at": record.run_at,
-        "expires_at": record.expires_at,
-        "last_modified": record.last_modified,
-        "cancel_asked": record.cancel_asked,
-        "reason": record.reason,
-        "last_error": record.last_error,
-        "progress": record.progress,
-        "checkpoint": record.checkpoint,
-        "result": record.result,
-        "book_uuid": job.book_uuid,
-        "book_name": job.book_name,
-        "book_ref": None if job.book_ref is None else asdict(job.book_ref),
-        "schedule_id": job.schedule_id,
-        "fire_time": job.fire_time,
-        "history": [line_of(line) for line in record.history],
-    }
+    return _view(job, _FIELDS.keys(), with_details)
+
+
+def _view(job: Job, fields: Iterable[str], with_details: bool) -> dict[str, Any]:
+    view = row_of(job) | {field: _FIELDS[field](job) for field in fields}
     if with_details:
         view |= {"details": job.details}
         if job.details is None:
@@ -83,8 +90,8 @@ def view_of(job: Job, *, with_details: bool = False) -> dict[str, Any]:
     return view
 
 
-#: What an export has of a job only if it is asked for.
-_DETAILS = ("details", "raw", "checkpoint", "progress", "result")
+#: What an export has of a job beside its details only if it is asked for.
+_CARRIED = ("checkpoint", "progress", "result")
 _ERRORS = ("last_error",)
 
 
@@ -93,11 +100,11 @@ def export_of(job: Job, *, with_details: bool, with_errors: bool) -> dict[str, A
 
     The details are as ``jobboard import`` reads them.
     """
-    left_out = {"history", *(() if with_details else _DETAILS), *(() if with_errors else _ERRORS)}
-    view = view_of(job, with_details=with_details)
+    left_out = {"history", *(() if with_details else _CARRIED), *(() if with_errors else _ERRORS)}
+    view = _view(job, [field for field in _FIELDS if field not in left_out], with_details)
     if view.get("details"):
         view["details"] = to_json(view["details"])
-    return {field: value for field, value in view.items() if field not in left_out}
+    return view
 
 
 def line_of(line: HistoryEntry) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobboard.backends.reasons import RUNS_AGAIN, has_not_failed
-from jobboard.board import client_of
+from jobboard.board import client_of, handles_of
 from jobboard.events import EventKind
 from jobboard.graph.blocked import Wait, wait_of
 from jobboard.job import row_of
@@ -40,9 +40,8 @@ _FEW, _HASTY = 5, 1.0
 #: The lines of a history that may have given a job its delay.
 _DELAYING = frozenset({EventKind.POSTED, EventKind.REPLACED, EventKind.ABANDONED})
 
-_CANCEL_ASKED = (
-    "Its cancel was asked for; its owner has been told. If it goes on, take the job from it with: "
-    "jobboard trash {uuid}; or, for another attempt: jobboard release {uuid}"
+_IF_NOT_CANCELLED = (
+    "If it goes on, take the job from it with: jobboard trash {uuid}; or, for another attempt: jobboard release {uuid}"
 )
 
 
@@ -83,7 +82,7 @@ def _why_waiting(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     reasons = _why_paused(board, job, pauses, known)
     if record.state is JobState.UNCLAIMED or wait_of(row) is Wait.LANE:
         elsewhere = known.look(lambda: why_on_its_shard(board, row), "which shards may run jobs of its name")
-        reasons += [Reason("name_slots", elsewhere)] if elsewhere is not None else []
+        reasons += [Reason("name_slots", *elsewhere)] if elsewhere is not None else []
     if record.state is JobState.DELAYED and record.run_at is not None:
         text = f"It is delayed until {utc(record.run_at)}{_whose_wish(record.history)}."
         reasons.append(Reason("delayed", text, f"Run it now with: jobboard run-now {job.uuid}"))
@@ -111,29 +110,31 @@ def _why_claimed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     entities = known.look(board.entities, "which participants are registered there") or []
     owner = next((entity for entity in entities if entity.name == record.owner), None)
     ask = (
-        f" Ask its owner to stop with: jobboard cancel {job.uuid}"
+        f"Ask its owner to stop with: jobboard cancel {job.uuid}"
         if owner and owner.alive and not record.cancel_asked
         else ""
     )
-    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}).{ask}")]
-    reasons += [Reason("unsent", _unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
+    reasons = [Reason("claimed", f"{claimed}, {until} ({attempt}).", ask)]
+    reasons += [Reason("unsent", *_unsent(end)) for end in (unsent_of(owner) if owner else []) if end.uuid == job.uuid]
     silent = silent_runs_of(owner) if owner else []
     reasons += [Reason("handler_silent", _silent(run)) for run in silent if run.uuid == job.uuid]
     if owner is None and not known.unknown:
         reasons.append(Reason("owner_unknown", "No participant of that name is registered; it may be gone."))
     elif owner is not None and not owner.alive:
         seen = f"was last seen at {utc(owner.last_seen)}" if owner.last_seen else "is gone"
-        text = f"That owner {seen}; the job comes back when its claim ends, or now with: jobboard release {job.uuid}"
-        reasons.append(Reason("owner_gone", text))
+        cure = f"The job comes back when its claim ends, or now with: jobboard release {job.uuid}"
+        reasons.append(Reason("owner_gone", f"That owner {seen}.", cure))
     if record.cancel_asked:
-        reasons.append(Reason("cancel_asked", _CANCEL_ASKED.format(uuid=job.uuid)))
+        text = "Its cancel was asked for; its owner has been told."
+        reasons.append(Reason("cancel_asked", text, _IF_NOT_CANCELLED.format(uuid=job.uuid)))
     return [*reasons, *_why_again(job)]
 
 
-def _unsent(end: UnsentEnd) -> str:
+def _unsent(end: UnsentEnd) -> tuple[str, str]:
     return (
         f"Its handler has returned, and the store refuses its end for {duration(end.seconds)}: {end.error}. Its owner "
-        f"tries on, and keeps the claim. To run it again nevertheless: jobboard release {end.uuid}"
+        "tries on, and keeps the claim.",
+        f"To run it again nevertheless: jobboard release {end.uuid}",
     )
 
 
@@ -163,10 +164,10 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
 
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
     """Count the jobs that the able conductors would claim first."""
-    names = None if any(map(handles_all, able)) else {job.name}.union(*map(names_of, able))
+    names = None if any(map(handles_all, able)) else frozenset({job.name}).union(*map(names_of, able))
     ahead = 0
-    for other in board.iterjobs(only_unclaimed=True, names=names):
-        if other == job or ahead == MAX_AHEAD:
+    for other in handles_of(board).rows(frozenset({JobState.UNCLAIMED}), names):
+        if other.uuid == job.uuid or ahead == MAX_AHEAD:
             break
         ahead += 1
     if not ahead:

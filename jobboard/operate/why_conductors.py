@@ -49,11 +49,11 @@ def why_unclaimed(entities: Sequence[Entity], job: Job, now: float) -> Iterator[
         return
     heard = [entity for entity in able if not is_silent(entity, now)]
     if not heard:
-        yield Reason("conductor_silent", _silent(able, job, now))
+        yield Reason("conductor_silent", _silent(able, job, now), "See what it held with: jobboard owners")
         return
     is_taken = all(map(is_full, heard))
     if is_taken:
-        yield Reason("no_free_slot", _taken(able, heard, job))
+        yield Reason("no_free_slot", _taken(able, heard, job), "See them with: jobboard ls --state claimed")
     refusing = [entity for entity in heard if job.name in names_of(entity, "refused")]
     if is_taken or len(refusing) == len(heard):
         yield from (Reason("stuck", _stuck(entity, job)) for entity in heard if number_of(entity, "stuck"))
@@ -93,9 +93,8 @@ def why_next(able: Sequence[Entity], now: float) -> str:
 def _why_unhandled(entities: Sequence[Entity], job: Job, now: float) -> Reason:
     handling = [entity for entity in entities if handles(entity, job.name)]
     if quiet := [entity for entity in handling if entity.alive and not is_stopping(entity)]:
-        text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})"
-        text = f"{text}; let one claim again with: jobboard quiet --off {argument(quiet[0].name)}"
-        return Reason("quiet", text)
+        text = f"All conductors with a handler for {job.name!r} are quiet ({len(quiet)})."
+        return Reason("quiet", text, f"Let one claim again with: jobboard quiet --off {argument(quiet[0].name)}")
     if stopping := [entity for entity in handling if entity.alive]:
         text = f"All conductors with a handler for {job.name!r} are stopping ({len(stopping)})"
         text = f"{text}: {stopping[0].name} finishes what it runs, and claims no more."
@@ -116,7 +115,7 @@ def _silent(able: Sequence[Entity], job: Job, now: float) -> str:
     return (
         f"No conductor with a handler for {job.name!r} tells that it lives: {last.name}{others} was last heard of "
         f"{duration(silence_of(last, now))} ago, which is too long. It was killed, can't reach the store, or one of "
-        f"its handlers keeps the interpreter. See what it held with: jobboard owners"
+        f"its handlers keeps the interpreter."
     )
 
 
@@ -127,7 +126,7 @@ def _taken(able: Sequence[Entity], heard: Sequence[Entity], job: Job) -> str:
     )
     shown = "; ".join(map(_running, heard[:MAX_CONDUCTORS]))
     more = f"; and {len(heard) - MAX_CONDUCTORS} more" if len(heard) > MAX_CONDUCTORS else ""
-    return f"{text}. What has the slots: {shown}{more}. See them with: jobboard ls --state claimed"
+    return f"{text}. What has the slots: {shown}{more}."
 
 
 def _running(entity: Entity) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobboard.backends.lane_rows import LaneDetail, NameShare
 from jobboard.backends.rows import JobRow
-from jobboard.board import client_of
-from jobboard.job import row_of
+from jobboard.board import client_of, handles_of
 from jobboard.limit import Limit, Rate, prefix_of
 from jobboard.naming import named
 from jobboard.operate.claimed_since import claimed_since
@@ -50,8 +49,8 @@ def _if_more_may_run(limit: Limit, taken: int) -> dict[str, Any]:
     return {"cure": f"If more may run: {command_for(wider)}", "limit": wider}
 
 
-def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
-    """Return sentences if the shard of a job has no room for its name: which shards have it, and how some comes.
+def why_on_its_shard(board: JobBoard, row: JobRow) -> tuple[str, str] | None:
+    """Return sentences if the shard of a job has no room for its name: which shards have it; and how some comes.
 
     None if it has room, and on a board that is not spread, without a request. 50 requests at most.
     """
@@ -72,7 +71,7 @@ def why_on_its_shard(board: JobBoard, row: JobRow) -> str | None:
     )
     holders = [holder for share in shares for holder in share.holders]
     have = f"It is on shard {own.shard}, which has {own.running} of {limit.running} slots of its name."
-    return " ".join([have, *texts, _when_free(own, is_free, holders)])
+    return " ".join([have, *texts]), _when_free(own, is_free, holders)
 
 
 def _share(board: JobBoard, share: NameShare, now: float) -> str:
@@ -150,10 +149,10 @@ def jobs_before(board: JobBoard, row: JobRow, most: int) -> str | None:
     :param most: how many blocked jobs of the board are read at most.
     """
     ahead = 0
-    for other in islice(board.iterjobs(states={JobState.BLOCKED}), most):
+    for other in islice(handles_of(board).rows(frozenset({JobState.BLOCKED}), None), most):
         if other.uuid == row.uuid:
             return f"{ahead} job{'s' * (ahead != 1)} of its lane wait{'s' * (ahead == 1)} before it." if ahead else None
-        ahead += row_of(other).joined_lane == row.joined_lane
+        ahead += other.joined_lane == row.joined_lane
     return None
 
 

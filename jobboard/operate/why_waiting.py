@@ -44,7 +44,7 @@ def why_waiting(board: JobBoard, row: JobRow, claimers: Claimers) -> Iterator[Re
     if row.ties.has_parents and row.state in (JobState.BLOCKED, JobState.DELAYED):
         yield from _why_parents(board, row, claimers)
     elif wait_of(row) is Wait.SIGNAL and row.ties.signal is not None:
-        yield Reason("signal", _signal(board, row, row.ties.signal))
+        yield Reason("signal", *_signal(board, row, row.ties.signal))
 
 
 def why_in_time(ties: Ties | None, token: int) -> Iterator[Reason]:
@@ -169,12 +169,12 @@ def _open(edge: EdgeRow, row: JobRow | None, claimers: Claimers) -> str:
     return f"{which} is {row.state.value.lower()}{obstacle}"
 
 
-def _signal(board: JobBoard, row: JobRow, signal: str) -> str:
+def _signal(board: JobBoard, row: JobRow, signal: str) -> tuple[str, str]:
     client = client_of(board)
     since = duration(max(0.0, client.call(client.backend.now) - row.place))
     until = "" if row.run_at is None else f" (until {_when(row.run_at)})"
     command = f"jobboard signal {row.uuid} {argument(signal)}"
-    return f"It waits for the signal {signal} since {since}{until}. Send it with: {command}"
+    return f"It waits for the signal {signal} since {since}{until}.", f"Send it with: {command}"
 
 
 def _when(seconds: float) -> str:

@@ -166,4 +166,4 @@ def _counted(found: Gathered) -> str:
     return text if found.complete else f"{text}, and there may be more: at most {MOST:,} at a time"
 
 
-PAGES = (Page("bulk", show, act),)
+PAGES = (Page("bulk", show, act, rights=tuple(ACTIONS)),)

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from jobboard.board import JobBoard
+from jobboard.board import JobBoard, handles_of
 from jobboard.console.shared import answers_of
 from jobboard.console.sorting import sorting_of
 from jobboard.console.view import Page, View
@@ -103,7 +103,8 @@ def act_release(view: View) -> Response:
 
 def _claimed(board: JobBoard) -> Iterator[Job]:
     """Iterate over the first claimed jobs."""
-    return islice(board.iterjobs(states={JobState.CLAIMED}), _MAX_CLAIMED)
+    handles = handles_of(board)
+    return map(handles.any, islice(handles.rows(frozenset({JobState.CLAIMED}), None), _MAX_CLAIMED))
 
 
 def _targets_of(board: JobBoard, owner: str) -> list[Target]:
@@ -147,6 +148,6 @@ def _told(entity: Entity, what: str) -> int | None:
 
 
 PAGES = (
-    Page("conductors", show, act, title="Conductors", order=50),
-    Page("conductors/release", show_release, act_release),
+    Page("conductors", show, act, rights=("quiet",), title="Conductors", order=50),
+    Page("conductors/release", show_release, act_release, rights=("release",)),
 )

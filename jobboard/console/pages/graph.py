@@ -9,11 +9,13 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from jobboard.board import client_of
 from jobboard.console.drawing import drawing_of
 from jobboard.console.shared import answers_of
 from jobboard.console.view import Page, View
 from jobboard.graph.folding import MAX_UNFOLDED, folded
 from jobboard.graph.model import CANCELLED, GONE, Graph, Node
+from jobboard.graph.reading import read_graph
 from jobboard.graph.texts import summary_of
 from jobboard.operate.graph.formats import MAX_FAILED
 from jobboard.states import JobState
@@ -42,7 +44,8 @@ class _Standing:
 
 
 def _read(view: View, uuid: str) -> _Standing:
-    graph = view.board.graph(uuid)
+    # Results, which may be large, are not shown here.
+    graph = read_graph(client_of(view.board), uuid, read_result=lambda _row: None)
     failed = graph.failed
     return _Standing(
         folded(graph),

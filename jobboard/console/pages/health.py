@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from jobboard.backends.findings import AuditFinding, Persistence
 from jobboard.board import client_of
-from jobboard.console.shared import answers_of, sampler_of
+from jobboard.console.shared import answers_of, said_of, sampler_of
 from jobboard.console.view import Page, View
 
 #: How many findings of a check are shown.
@@ -65,7 +65,7 @@ def _page(view: View, findings: Sequence[AuditFinding] | None = None, is_repaire
     shortages = answers_of(view).get("shortages", lambda: client.call(client.backend.shortages), 10.0)
     sampler = sampler_of(view)
     sampler.start()
-    told = [each for each in (sampler.newest or {}).get("findings", ()) if each["kind"] in _KINDS]
+    told = [said_of(each) for each in (sampler.newest or {}).get("findings", ()) if each["kind"] in _KINDS]
     return view.render(
         "health.html",
         board=board,

@@ -13,7 +13,7 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jobboard.console.carried import as_json, brief_value, details_of
+from jobboard.console.carried import MAX_SHOWN, as_json, brief_value, carried_of
 from jobboard.console.programs import CHANGES, change_job, tell_job
 from jobboard.console.runs import progress_of
 from jobboard.console.shared import Message, answers_of, checked, message_of
@@ -134,12 +134,12 @@ def job_of(view: View) -> Job:
     return view.board.get(uuid)
 
 
-def _sentence(view: View, reason: Reason) -> str:
-    """Return a reason without the command that a button or a link of the page stands for."""
+def _sentence(view: View, reason: Reason) -> tuple[str, str]:
+    """Return a reason, and what to type, without the command that a button or a link of the page stands for."""
     is_double = (reason.kind in ("trashed", "parent_failed") and view.may("restore")) or (
         reason.limit is not None and view.may("limits")
     )
-    return reason.said if is_double else reason.text
+    return reason.said, "" if is_double else reason.cure
 
 
 def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
@@ -153,14 +153,15 @@ def _failed_parents(view: View, reasons: Sequence[Reason]) -> list[Job]:
 
 def _carried(view: View, job: Job) -> list[tuple[str, str]]:
     """Return what the job carries, as JSON; details as ``format_details`` shows them."""
-    record = job.record
-    parts = {
-        "Details": details_of(view, job),
-        "Checkpoint": record.checkpoint,
-        "Progress": None if (told := progress_of(job)) and not told.rest else record.progress,
-        "Result": record.result,
-    }
-    return [(name, as_json(value)) for name, value in parts.items() if value is not None]
+    parts, large = carried_of(view, job, MAX_SHOWN)
+    if (told := progress_of(job)) and not told.rest:
+        parts.pop("progress", None)
+    elsewhere = f"bytes are too many for this page; see: jobboard show --details {job.uuid}"
+    texts = {name: as_json(value) for name, value in parts.items() if value is not None}
+    texts |= {name: f"{size:,} {elsewhere}" for name, size in large.items()}
+    return [
+        (name.capitalize(), texts[name]) for name in ("details", "checkpoint", "progress", "result") if name in texts
+    ]
 
 
 def _attempts(job: Job) -> list[Row]:
@@ -189,4 +190,4 @@ def take(view: View) -> Response:
     return change_job(view, job_of(view))
 
 
-PAGES = (Page("jobs/{uuid}", show, act, take, tell, rights=tuple(CHANGES)),)
+PAGES = (Page("jobs/{uuid}", show, act, take, tell, rights=(*ACTIONS, "signal"), take_rights=tuple(CHANGES)),)

@@ -52,4 +52,4 @@ def act(view: View) -> Response:
     return RedirectResponse(view.url("lanes", q=view.typed("q")), 303)
 
 
-PAGES = (Page("lanes", show, act, title="Lanes", order=45),)
+PAGES = (Page("lanes", show, act, rights=("pause", "resume"), title="Lanes", order=45),)

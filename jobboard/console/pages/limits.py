@@ -128,4 +128,4 @@ def _around(view: View, target: Limit) -> dict[str, Any]:
     return {"taken": taken, "prefix": prefix, "prefix_says": prefix_says}
 
 
-PAGES = (Page("lanes/limit", show, act),)
+PAGES = (Page("lanes/limit", show, act, rights=("limits",)),)

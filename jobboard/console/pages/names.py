@@ -96,4 +96,4 @@ def act(view: View) -> Response:
     return RedirectResponse(view.url("names", q=view.typed("q")), 303)
 
 
-PAGES = (Page("names", show, act, title="Names", order=40),)
+PAGES = (Page("names", show, act, rights=("pause", "resume"), title="Names", order=40),)

@@ -14,7 +14,7 @@ from jobboard.console.folding import folded
 from jobboard.console.holding import Hold, hold_of
 from jobboard.console.mending import mend_of
 from jobboard.console.pace import PRESENT, Backlog, Tile, pace_of
-from jobboard.console.shared import answers_of, counted, sampler_of
+from jobboard.console.shared import answers_of, counted, said_of, sampler_of
 from jobboard.console.view import Page, View
 from jobboard.operate.sampling import Figures, Sampler
 from jobboard.operate.sampling.buckets import COUNTS, GAUGES, merged
@@ -66,9 +66,9 @@ def show(view: View) -> Response:
 
 def _mended(view: View, finding: Mapping[str, Any]) -> dict[str, Any]:
     mend = mend_of(view, finding["kind"], finding["about"])
+    said, cure = said_of(finding)
     # A button stands for the command.
-    text = finding["text"].removesuffix(finding["cure"]) if mend.button else finding["text"]
-    return {**finding, "text": text, "mend": mend}
+    return {**finding, "said": said, "cure": "" if mend.button else cure, "mend": mend}
 
 
 def history(view: View) -> Response:

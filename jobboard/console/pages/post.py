@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
+from jobboard.console.carried import MAX_SHOWN
 from jobboard.console.posting import post_checked
 from jobboard.console.shared import Message, answers_of, checked
 from jobboard.console.view import Page, View
@@ -74,6 +75,8 @@ def _is_another(view: View, uuid: str, name: str, details: dict[str, Any], optio
         job = view.board.get(uuid)
     except NotFound:
         return False
+    if len(job.raw) > MAX_SHOWN:
+        return True
     there = {"key": job.key, "lane": job.lane, "priority": job.priority}
     return (job.name, job.details, there) != (name, details, options)
 
@@ -98,4 +101,4 @@ def _form(
     )
 
 
-PAGES = (Page("names/post", show, act),)
+PAGES = (Page("names/post", show, act, rights=("post",)),)

@@ -10,7 +10,7 @@ from uuid import UUID
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from jobboard.console.carried import details_of
+from jobboard.console.carried import MAX_SHOWN, details_of
 from jobboard.console.pages.job import job_of
 from jobboard.console.shared import Message, answers_of, checked
 from jobboard.console.view import Page, View
@@ -22,6 +22,7 @@ from jobboard.operate.views import plain
 
 #: Bytes of details in a form, as browsers send them: no page is larger than 60,000, nor a form than 65,536.
 _MAX_SENT = 40_000
+_TOO_LARGE = "its details are too large for a form"
 
 
 def show(view: View) -> Response:
@@ -41,7 +42,8 @@ def act(view: View) -> Response:
         posted = view.board.get(str(checked(UUID, view.field("anew"))))
         return RedirectResponse(view.url(f"jobs/{posted.uuid}"), 303)
     text = view.field("details")
-    if (before := find_anew(view.board, job)) is not None and before.details != _parsed(text):
+    before = find_anew(view.board, job)
+    if before is not None and (len(before.raw) > MAX_SHOWN or before.details != _parsed(text)):
         message = Message("warn", "Nothing was posted: somebody else has posted it anew, with other details.")
         return _form(view, job, text, message, 409)
     _text_of(view, job)
@@ -79,7 +81,8 @@ def _text_of(view: View, job: Job) -> str:
 
     :raises HTTPException: 409 says why this job can't be posted anew here.
     """
-    obstacle = obstacle_of(view.board, job)
+    is_large = len(job.raw) > MAX_SHOWN
+    obstacle = _TOO_LARGE if is_large else obstacle_of(view.board, job)
     text = ""
     if obstacle is None and plain(details_of(view, job)) != plain(job.details):
         obstacle = "this console does not show all of its details"
@@ -89,7 +92,7 @@ def _text_of(view: View, job: Job) -> str:
         except TypeError:
             obstacle = "its details have values that JSON has no form for"
     if obstacle is None and len(quote_plus(text)) > _MAX_SENT:
-        obstacle = "its details are too large for a form"
+        obstacle = _TOO_LARGE
     if obstacle is not None:
         raise HTTPException(409, f"this job can't be posted anew with changed details, as {obstacle}")
     return text
@@ -124,4 +127,4 @@ def _purge(view: View, job: Job) -> None:
     view.acted("purge", [job.uuid])
 
 
-PAGES = (Page("jobs/{uuid}/retry", show, act),)
+PAGES = (Page("jobs/{uuid}/retry", show, act, rights=("retry",)),)

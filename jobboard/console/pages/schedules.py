@@ -141,7 +141,7 @@ def _next_times(board: JobBoard, schedule: Schedule) -> list[Any]:
 
 
 PAGES = (
-    Page("schedules", show, act, title="Schedules", order=60),
+    Page("schedules", show, act, rights=("schedules",), title="Schedules", order=60),
     # Ids have any characters, slashes too, so they stand in the query.
     Page("schedule", show_one),
 )
