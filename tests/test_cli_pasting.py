@@ -57,8 +57,8 @@ def cure_of(job: Job, kind: str) -> str:
 def test_a_schedule_alone_is_resumed_shown_and_fired(board: JobBoard, paste: Paste, word: str) -> None:
     board.schedules.add(Schedule(word, Every(hours=1), "a", paused=True))
     board.schedules.pause_all()
-    [(_, _, resume)], [(_, _, show)] = told_pauses({word: None}, 1), told_skips({word: 50})
-    [(_, _, see)] = told_missed({word: (1, NOW)})
+    [(_, _, resume)], [(_, _, show)] = told_pauses({word: None}, 1, ""), told_skips({word: 50}, "")
+    [(_, _, see)] = told_missed({word: (1, NOW)}, "")
     paste(resume)
     assert (board.schedules.get(word).paused, board.schedules.all_paused() is None) == (False, False)
     for command in (show, see.partition(". Post it now")[0]):
