@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import uuid as uuids
+from pathlib import Path
 
 import msgpack
 import pytest
@@ -13,7 +15,8 @@ from harnesses.redis_hand import Hand, a_hand, member_of
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, ClaimLost, Every, JobBoard, JobState, LogBook, Posting, Schedule
+from jobboard import BoardUnavailable, ClaimLost, Entity, Every, JobBoard, JobState, LogBook, Posting, Schedule, lua
+from jobboard.backends.redis.key_types import TYPES, wrong_types
 from jobboard.backends.rows import Pause
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
@@ -34,6 +37,67 @@ def is_mended(board: JobBoard) -> bool:
     found = board.audit()
     board.audit(repair=True)
     return found != [] and board.audit() == []
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_of_another_type_is_named_and_may_be_deleted(board: JobBoard, hand: Hand) -> None:
+    board.post("a", key="k", lane="l")
+    board.post("d", delay=1000)
+    board.limits.set(lane="l", running=1)
+    board.claim_next("me")
+    board.schedules.add(Schedule("s", Every(hours=1), "a"))
+    kinds = "counters delayed delayed:d due heads held:l keys lanes names listings"
+    for kind in kinds.split():
+        hand("DEL", kind)
+        hand("SET", kind, "x")
+        told = f"{re.escape(hand.key(kind))} is a string, not a .* DEL '{re.escape(hand.key(kind))}'"
+        with pytest.raises(BoardUnavailable, match=told):
+            board.audit(repair=True)
+        hand("DEL", kind)
+        board.audit(repair=True)
+        assert board.audit() == [], kind
+    board.post("a")
+    hand("DEL", "jobs")
+    hand("SET", "jobs", "x")
+    with pytest.raises(BoardUnavailable, match="`jobboard check` names it"):
+        list(board.iterjobs())
+
+
+def test_no_key_of_a_board_is_taken_for_one_of_another_type(board: JobBoard, hand: Hand) -> None:
+    board.post_many([Posting("a", key="k"), Posting("b", lane="l", delay=100), Posting("c"), Posting("d")])
+    board.limits.set(lane="l", running=1)
+    board.schedules.add(Schedule("s", Every(hours=1), "a"))
+    board.save_book(LogBook("b"))
+    board.register_entity(Entity("conductor", "w"))
+    board.pause("b")
+    first, second = board.claim_next("w", ["a", "c"], limit=2)
+    board.checkpoint(first, "w", {"n": 1})
+    board.consume(first, "w", 1)
+    board.trash(second, reason="bad")
+    board.signal(board.post("e", after=[board.post("f")]), "go")
+    assert wrong_types(board._backend.maintenance._client) == []
+    assert len(hand.names("*")) > 20
+
+
+def test_the_scripts_use_the_keys_as_the_types_say() -> None:
+    commands = {"Z": "zset", "H": "hash", "L": "list", "SE": "string", "MG": "string"}
+    commands |= dict.fromkeys(["SA", "SR", "SC", "SM"], "set")
+    source = "".join(path.read_text() for path in Path(lua.__path__[0]).rglob("*.lua"))
+    used = re.findall(r"redis\.call\('([A-Z]+)', key\('([a-z_]+)'", source)
+    types = {(kind, commands.get(word[:1]) or commands.get(word[:2])) for word, kind in used}
+    listed = {(kind, name) for kind, name in types if name is not None and kind in TYPES}
+    assert len(listed) > 40
+    assert [(kind, name) for kind, name in sorted(listed) if TYPES[kind] != name] == []
+
+
+def test_a_layout_of_another_type_is_named(board: JobBoard, hand: Hand) -> None:
+    board.close()
+    hand("DEL", "layout")
+    hand("RPUSH", "layout", "x")
+    with pytest.raises(BoardUnavailable, match=r":layout, which must be a string"):
+        board.connect()
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ _HINTS = {
     "The user executing the script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
     # The same, from Redis 8 on.
     "ACL failure in script": f"{NO_RIGHT}; {_RIGHTS_PAGE}",
+    "WRONGTYPE": "a key of the board has another type than jobboard gives it; `jobboard check` names it",
     "BUSY": "a script has been running for too long there",
 }
 
@@ -85,6 +86,11 @@ _CLASSES: dict[str, type[Exception]] = {
     "NOPERM": exceptions.NoPermissionError,
     "OOM": exceptions.OutOfMemoryError,
 }
+
+
+def is_of_wrong_type(error: BoardUnavailable) -> bool:
+    """Whether what :func:`refused` returned is that a key has another type than the command needs."""
+    return "(WRONGTYPE " in str(error)
 
 
 def lacks_replicas(error: Exception) -> bool:

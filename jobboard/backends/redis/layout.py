@@ -6,7 +6,8 @@ from jobboard.backends.findings import Migration
 from jobboard.backends.layout import STORED_LAYOUT, UPGRADING, check_layout, must_upgrade
 from jobboard.backends.redis.boards import exists, layout_key
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
-from jobboard.errors import RequestRefused
+from jobboard.backends.redis.errors import is_of_wrong_type
+from jobboard.errors import BoardUnavailable, RequestRefused
 
 #: What the key of the layout has instead of a number, behind the number of the board's shards.
 _SHARDS = b" shards"
@@ -58,6 +59,11 @@ def _stored(client: RedisClient, wanted: bytes = STORED_LAYOUT) -> bytes | None:
     key = layout_key(client.key)
     [[stored]] = client.send([("MGET", key)])
     if stored is None:
-        [stored] = client.send([("SET", key, wanted, "NX", "GET")])
+        try:
+            [stored] = client.send([("SET", key, wanted, "NX", "GET")])
+        except BoardUnavailable as error:
+            if not is_of_wrong_type(error):
+                raise
+            raise BoardUnavailable(f"{error}: {key}, which must be a string") from None
     found: bytes | None = stored
     return found

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from jobboard.backends import roles
 from jobboard.backends.findings import AuditFinding, Holder
 from jobboard.backends.redis.checks import ServerChecks
 from jobboard.backends.redis.client import MAX_STEPS, RedisClient, endless
 from jobboard.backends.redis.codec import pack, pause_of, text_of
+from jobboard.backends.redis.errors import is_of_wrong_type
+from jobboard.backends.redis.key_types import WrongKey, wrong_types
 from jobboard.backends.redis.limits import Limits, limits_of
 from jobboard.backends.rows import Pause
 from jobboard.backends.sweep import tidy_limits
+from jobboard.errors import BoardUnavailable
+
+#: How many keys of a wrong type an error names.
+_MAX_NAMED = 20
 
 
 class Maintenance(roles.Maintenance):
@@ -48,6 +57,14 @@ class Maintenance(roles.Maintenance):
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         """Check every record first, and then the indexes that lead to records."""
+        try:
+            return self._audit(repair)
+        except BoardUnavailable as error:
+            if is_of_wrong_type(error) and (wrong := wrong_types(self._client)[:_MAX_NAMED]):
+                raise _refusal(self._client.where, wrong) from None
+            raise
+
+    def _audit(self, repair: bool) -> list[AuditFinding]:
         # A look changes nothing that anybody relies on, and waits for no copies.
         call = self._client.change if repair else self._client.read
         findings: list[AuditFinding] = []
@@ -62,3 +79,12 @@ class Maintenance(roles.Maintenance):
             if not cursor:
                 return findings
         raise endless("audit")
+
+
+def _refusal(where: str, wrong: Sequence[WrongKey]) -> BoardUnavailable:
+    told = ", ".join(f"{one.name} is a {one.type}, not a {one.wanted}" for one in wrong)
+    delete = shlex.join(["redis-cli", "DEL", *(one.name for one in wrong)])
+    return BoardUnavailable(
+        f"{where}: another program has replaced what the board had there: {told}. Delete that ({delete}), and then "
+        "repair: jobboard check --repair"
+    )
