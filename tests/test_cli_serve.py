@@ -172,6 +172,17 @@ def test_a_user_of_its_own_rights_must_be_known(tmp_path: Path) -> None:
     assert (result.returncode, "--allow: there is no user 'eve' in --auth" in result.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o600, False), (0o640, False)])
+def test_passwords_that_everybody_can_read_are_told(tmp_path: Path, mode: int, warns: bool) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n")
+    users.chmod(mode)
+    result = process("serve", "--board", f"sqlite:///{tmp_path}/jobs.db", "--auth", str(users), "--allow", "eve=pause")
+    assert result.returncode == 2
+    assert (f"every user of this host can read the passwords in {users}" in result.stderr) == warns
+    assert "secret" not in result.stderr
+
+
 def test_behind_a_proxy_users_of_a_file_are_known(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/jobs.db"
     (tmp_path / "users").write_text("ann:secret\n")

@@ -14,8 +14,9 @@ import click
 
 from jobboard.cli.judging import limit_options
 from jobboard.cli.session import Session, options, pass_session
-from jobboard.cli.values import read_text
+from jobboard.cli.values import is_readable_by_all, read_text
 from jobboard.errors import BoardUnavailable, NotFound
+from jobboard.operate.pasting import argument
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -131,6 +132,10 @@ def serve(
     if anonymous and not behind_proxy:
         raise click.UsageError("--anonymous is for --behind-proxy: without a proxy --allow says what all users may do")
     users = _users_of(auth)
+    if auth is not None and is_readable_by_all(auth):
+        session.output.warn(
+            f"jobboard: every user of this host can read the passwords in {auth}: chmod 600 {argument(str(auth))}"
+        )
     _check_address(host, users is not None or behind_proxy)
     own = _own_rights(allow, users, behind_proxy)
     rights = _rights_of("--allow", [each for each in allow if "=" not in each])

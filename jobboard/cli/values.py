@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -88,6 +90,12 @@ def read_text(text: str) -> str:
         return Path(text[1:]).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{text[1:]} is no text in UTF-8: {error}") from None
+
+
+def is_readable_by_all(file: Path) -> bool:
+    """Whether every user of the host may read a file; a pipe is not judged, and nothing where files have no modes."""
+    mode = file.stat().st_mode
+    return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
 
 
 def source_of(file: str) -> str:
