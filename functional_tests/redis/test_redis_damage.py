@@ -6,6 +6,7 @@ import math
 import re
 import time
 import uuid as uuids
+from pathlib import Path
 
 import msgpack
 import pytest
@@ -14,8 +15,8 @@ from harnesses.redis_hand import Hand, a_hand, member_of
 from harnesses.redis_harness import RedisHarness
 from servers.redis_servers import RedisServer
 
-from jobboard import BoardUnavailable, ClaimLost, Entity, Every, JobBoard, JobState, LogBook, Posting, Schedule
-from jobboard.backends.redis.key_types import wrong_types
+from jobboard import BoardUnavailable, ClaimLost, Entity, Every, JobBoard, JobState, LogBook, Posting, Schedule, lua
+from jobboard.backends.redis.key_types import TYPES, wrong_types
 from jobboard.backends.rows import Pause
 from jobboard.errors import UnreadableSchedule
 from jobboard.testing import eventually
@@ -78,6 +79,17 @@ def test_no_key_of_a_board_is_taken_for_one_of_another_type(board: JobBoard, han
     board.signal(board.post("e", after=[board.post("f")]), "go")
     assert wrong_types(board._backend.maintenance._client) == []
     assert len(hand.names("*")) > 20
+
+
+def test_the_scripts_use_the_keys_as_the_types_say() -> None:
+    commands = {"Z": "zset", "H": "hash", "L": "list", "SE": "string", "MG": "string"}
+    commands |= dict.fromkeys(["SA", "SR", "SC", "SM"], "set")
+    source = "".join(path.read_text() for path in Path(lua.__path__[0]).rglob("*.lua"))
+    used = re.findall(r"redis\.call\('([A-Z]+)', key\('([a-z_]+)'", source)
+    types = {(kind, commands.get(word[:1]) or commands.get(word[:2])) for word, kind in used}
+    listed = {(kind, name) for kind, name in types if name is not None and kind in TYPES}
+    assert len(listed) > 40
+    assert [(kind, name) for kind, name in sorted(listed) if TYPES[kind] != name] == []
 
 
 def test_a_layout_of_another_type_is_named(board: JobBoard, hand: Hand) -> None:

@@ -17,7 +17,7 @@ _KINDS = {
     "string": "done graph layout owner waited window",
     "list": "steps",
 }
-_TYPES = {kind: name for name, kinds in _KINDS.items() for kind in kinds.split()}
+TYPES = {kind: name for name, kinds in _KINDS.items() for kind in kinds.split()}
 _KEYS_PER_SCAN = 1000
 
 
@@ -42,7 +42,7 @@ def wrong_types(client: RedisClient) -> list[WrongKey]:
         [[cursor, keys]] = client.send([("SCAN", cursor, "MATCH", pattern, "COUNT", str(_KEYS_PER_SCAN))])
         types = client.send([("TYPE", key) for key in keys]) if keys else []
         for name, has in zip((key.decode(errors="replace") for key in keys), map(bytes.decode, types), strict=True):
-            wanted = _TYPES.get(name.removeprefix(f"{client.key}:").partition(":")[0], has)
+            wanted = TYPES.get(name.removeprefix(f"{client.key}:").partition(":")[0], has)
             if has not in (wanted, "none"):
                 found.add(WrongKey(name, has, wanted))
         if cursor == b"0":
