@@ -19,8 +19,8 @@ from jobboard.schedules.transitions import Stored, readable_of, removal_of
 
 _PAGE = 500
 
-#: How many schedules one request changes at most; each has some kilobytes.
-_MAX_STEPS = 100
+#: How many schedules one request changes at most, and how many bytes of them unless one alone has more.
+_MAX_STEPS, _MAX_BYTES = 100, 500_000
 
 #: How often a change is tried that loses its race to a scheduler.
 _MAX_TRIES = 100
@@ -116,9 +116,10 @@ class StoredSchedules:
                 stored = None if row is None or schedule is None else Stored(schedule, row.version)
                 if (step := decisions[id](stored, now)) is not None:
                     steps.append(step)
-            for step, verdict in zip(steps, self._step(steps) if steps else [], strict=True):
-                if verdict is not Verdict.LOST and step.row is not None:
-                    made[step.id] = readable_of(step.row)
+            for part in _parts(steps):
+                for step, verdict in zip(part, self._step(part), strict=True):
+                    if verdict is not Verdict.LOST and step.row is not None:
+                        made[step.id] = readable_of(step.row)
         return made
 
     def change_pause(self, decide: Callable[[ScheduleRow | None, float], ScheduleStep | None]) -> None:
@@ -198,3 +199,17 @@ def _readable_of(row: ScheduleRow) -> Schedule | None:
         return readable_of(row)
     except (UnreadableSchedule, MissingExtra):
         return None
+
+
+def _parts(steps: Sequence[ScheduleStep]) -> Iterator[list[ScheduleStep]]:
+    """Cut steps into parts that no store is choked by."""
+    part, size = list[ScheduleStep](), 0
+    for step in steps:
+        length = 0 if step.row is None else len(step.row.body)
+        if part and size + length > _MAX_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(step)
+        size += length
+    if part:
+        yield part

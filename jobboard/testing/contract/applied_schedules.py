@@ -130,6 +130,9 @@ class AppliedScheduleCases(Case):
         assert [(one.job, one.source) for one in other.schedules] == [("write", "shop")] * 12
         # The one that was lost, the same again, and that of 03.
         assert lossy.calls["schedules.step"] == 3
+        large = [hourly(f"large {number}", details={"text": "x" * 300_000}) for number in range(3)]
+        assert len(board.schedules.apply(large, "large")) == 3
+        assert lossy.calls["schedules.step"] == 6, "a request of them all would be more than some stores take"
 
     def test_what_changes_hands_meanwhile_is_not_removed(
         self, board: JobBoard, other: JobBoard, lossy: LossyBackend
