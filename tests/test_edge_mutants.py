@@ -104,11 +104,7 @@ def results_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_delayed_job_is_linked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobboard.backends.memory.edge_store.JobState", _NoDelays)
-
-
-class _NoDelays:
-    BLOCKED, DELAYED = JobState.BLOCKED, None
+    monkeypatch.setattr("jobboard.backends.edges._WAITING", (JobState.BLOCKED, JobState.TRASHED))
 
 
 def edges_outlive_their_child(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,17 @@ def by_decorator(span: Any, option: str = "timeout") -> Handlers:
     return handlers
 
 
+def lifespan(_board: JobBoard, span: Any) -> float:
+    handlers = Handlers()
+
+    @handlers.lifespan(timeout=span)
+    def resources() -> Iterator[None]:
+        yield
+
+    handlers.add("pack", print)
+    return handlers["pack"].lifespan.timeout
+
+
 def in_handlers(option: str) -> dict[str, Call]:
     """All ways in which handlers get an option."""
 
@@ -356,6 +367,7 @@ TABLE: dict[str, Call] = {
     "Scheduler.wait(timeout)": scheduler_wait,
     "Scheduler.stop(timeout)": lambda board, span: Scheduler(board).stop(span),
     **in_handlers("timeout"),
+    "Handlers.lifespan(timeout)": lifespan,
     **in_handlers("give_up_after"),
     **in_handlers("silent_for"),
     **{name: call for name, call in in_handlers("retention").items() if name != "Handlers(retention)"},

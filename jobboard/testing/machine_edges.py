@@ -130,7 +130,7 @@ class EdgeSteps(LimitSteps):
             self.model.jobs[child].parents.add(uuid)
 
     def _takes_parents(self, uuid: str) -> bool:
-        return self.model.state_of(uuid) in LIVE and self.model.jobs[uuid].waits
+        return self.model.state_of(uuid) in LIVE | {JobState.TRASHED} and self.model.jobs[uuid].waits
 
     @precondition(_may_end)
     @rule(
