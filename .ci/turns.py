@@ -32,7 +32,7 @@ GROUPS = (
     ("the demo", "suites of Django", "suites of TaskFlow"),
     ("nights of operators", "nights on the console"),
     ("scale of Redis", "scale of ZooKeeper"),
-    ("clones", "pictures of the console"),
+    ("clones", "pictures of the console", "lifespans of processes"),
     ("oldest libraries", "each extra of the wheel", "another Python"),
     (
         "oldest libraries of etcd",

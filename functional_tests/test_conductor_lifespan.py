@@ -16,6 +16,7 @@ from jobboard import JobBoard
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.crew_fixtures",)
+pytestmark = pytest.mark.turn_of("lifespans of processes")
 
 Start = Callable[..., subprocess.Popen[str]]
 Diary = Callable[[], list[list[str]]]

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,11 @@ def start(name: str, folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def get(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        return str(answer.read().decode())
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as refused:
+        return str(refused.read().decode())
 
 
 def stop(process: subprocess.Popen[str], within: float) -> None:
@@ -75,7 +79,8 @@ def test_the_containers_of_kubernetes_work_and_stop_within_their_grace(tmp_path:
         board.post("resize")
         conductor, port = start("conductor", tmp_path)
         probes = [containers()["conductor"][kind]["httpGet"]["path"] for kind in ("livenessProbe", "readinessProbe")]
-        assert [get(port, path) for path in probes] == ["ok\n", "ok\n"]
+        # It answers before its handlers can run.
+        eventually(lambda: [get(port, path) for path in probes] == ["ok\n", "ok\n"], within=30)
         eventually(lambda: board.job_count == 0, within=30)
         metrics, metrics_port = start("metrics", tmp_path)
         assert 'jobboard_slots{board="orders",state="all"} 8.0' in get(metrics_port, "/metrics")

@@ -40,7 +40,7 @@ def test_who_looks_is_told_before_the_space_is_full(
     server: EtcdServer, board: JobBoard, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "short" not in [finding.kind for finding in findings(overview(board))]
-    for _ in range(22):
+    for _ in range(25):
         board.post("resize", {"data": "x" * 500_000})
     with caplog.at_level(logging.WARNING, "jobboard.etcd"):
         [fault] = [each for each in examine(fetch(board.name, server.uri)) if each.well is False]
