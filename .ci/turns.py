@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 GROUPS = (
     ("contract on distributed PostgreSQL", "contract on SQLite shards", "servers that come and go"),
     ("Galera", "cluster of etcd", "ensemble of ZooKeeper", "newer servers"),
-    ("shards on Redis", "shards on Redis Cluster"),
+    ("shards on Redis", "shards on Redis Cluster", "a guide's Redis Cluster"),
     ("the demo", "suites of Django", "suites of TaskFlow"),
-    ("nights of operators", "nights on the console"),
-    ("scale of Redis", "scale of ZooKeeper"),
+    ("nights of operators", "nights on the console", "the console in a browser"),
+    ("scale of Redis", "scale of ZooKeeper", "fair shares"),
+    ("cluster of Redis", "Sentinel"),
     ("clones", "pictures of the console", "lifespans of processes"),
     ("oldest libraries", "each extra of the wheel", "another Python"),
     (

@@ -57,6 +57,7 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
+@pytest.mark.turn_of("clones")
 def test_the_demo_leaves_a_clean_tree(clone: Path, tmp_path: Path) -> None:
     """It installs from the clone as always; only what it depends on is taken from here, not from an index."""
     assert git(clone, "ls-files", ".venv*", ".tox*") == []

@@ -22,7 +22,7 @@ from jobboard import Every, Posting, Schedule, fetch
 from jobboard.testing import eventually
 
 # Each page is loaded several times.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.turn_of("the console in a browser")]
 
 #: More kinds of pages there are not; a link that makes ever more of them would end the crawl here.
 _MAX_PAGES = 80

@@ -57,6 +57,7 @@ def test_a_flood_in_one_lane_delays_the_others_hardly(uri: str) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.turn_of("fair shares")
 def test_a_tenant_with_5000_jobs_holds_up_no_other() -> None:
     """With a handler that put back its jobs while two of its tenant ran, B had not started after a minute."""
     started: Counter[str] = Counter()

@@ -35,6 +35,7 @@ class TestRedis(Contract):
             yield harness
 
 
+@pytest.mark.turn_of("cluster of Redis")
 class TestRedisCluster(FurtherContract):
     executed_cases = FurtherContract.all_cases
 
@@ -44,6 +45,7 @@ class TestRedisCluster(FurtherContract):
             yield harness
 
 
+@pytest.mark.turn_of("Sentinel")
 class TestRedisSentinel(OtherWayContract):
     executed_cases = OtherWayContract.all_cases
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from harnesses.guides import blocks_of
 from servers.base import free_port
 
@@ -34,6 +35,7 @@ def _type(script: str, folder: Path, ports: Sequence[str]) -> tuple[str, str]:
             subprocess.run(["redis-cli", "-p", port, "shutdown", "nosave"], capture_output=True, check=False)
 
 
+@pytest.mark.turn_of("a guide's Redis Cluster")
 def test_a_board_of_twelve_shards_outlives_a_node(tmp_path: Path) -> None:
     blocks = blocks_of("beyond-one-machine")
     shell = [block for kind, block in blocks if kind == "shell"]
