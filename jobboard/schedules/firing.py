@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from jobboard import telemetry
 from jobboard.backends.base import PAUSE_ID
+from jobboard.backends.cutting import parts_by_size
 from jobboard.backends.rows import Verdict
 from jobboard.backends.schedule_rows import ScheduleRow, ScheduleStep
 from jobboard.backends.timelimit import lock_wait
@@ -148,7 +149,9 @@ class Firing:
         usual = [step for step in steps if step.id not in self._refused]
         # By themselves, so that none of the others waits for them.
         alone = [[step] for step in steps if step.id in self._refused]
-        for group in (*_by_size(usual, self._backend.capabilities.largest_step), *alone):
+        # No request posts more jobs than one step may.
+        groups = parts_by_size(usual, lambda step: max(1, len(step.postings)), self._backend.capabilities.largest_step)
+        for group in (*groups, *alone):
             with lock_wait(0.0):
                 replies = self._client.replies(self._backend.schedules.step, group)
             for step, reply in zip(group, replies, strict=True):
@@ -264,18 +267,3 @@ class Firing:
 def _set_aside(stored: Stored, error: Exception, now: float) -> ScheduleStep:
     logger.error("schedule %r is set aside", stored.schedule.id, exc_info=error)
     return quarantine(stored, in_one_line(f"its next step can't be made: {line_of(error)}"), now)
-
-
-def _by_size(steps: Sequence[ScheduleStep], largest: int) -> Iterator[list[ScheduleStep]]:
-    """Group steps so that no request posts more jobs than one step may."""
-    group: list[ScheduleStep] = []
-    size = 0
-    for step in steps:
-        weight = max(1, len(step.postings))
-        if group and size + weight > largest:
-            yield group
-            group, size = [], 0
-        group.append(step)
-        size += weight
-    if group:
-        yield group

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 
 from jobboard.backends.base import PAUSE_ID
+from jobboard.backends.cutting import parts_by_size
 from jobboard.backends.rows import Verdict
 from jobboard.backends.schedule_rows import ScheduleRow, ScheduleStep
 from jobboard.client import BackendClient
@@ -116,7 +117,7 @@ class StoredSchedules:
                 stored = None if row is None or schedule is None else Stored(schedule, row.version)
                 if (step := decisions[id](stored, now)) is not None:
                     steps.append(step)
-            for part in _parts(steps):
+            for part in parts_by_size(steps, _bytes_of, _MAX_BYTES):
                 for step, verdict in zip(part, self._step(part), strict=True):
                     if verdict is not Verdict.LOST and step.row is not None:
                         made[step.id] = readable_of(step.row)
@@ -201,15 +202,5 @@ def _readable_of(row: ScheduleRow) -> Schedule | None:
         return None
 
 
-def _parts(steps: Sequence[ScheduleStep]) -> Iterator[list[ScheduleStep]]:
-    """Cut steps into parts that no store is choked by."""
-    part, size = list[ScheduleStep](), 0
-    for step in steps:
-        length = 0 if step.row is None else len(step.row.body)
-        if part and size + length > _MAX_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(step)
-        size += length
-    if part:
-        yield part
+def _bytes_of(step: ScheduleStep) -> int:
+    return 0 if step.row is None else len(step.row.body)

@@ -347,7 +347,7 @@ class MemoryStore:
             moments += [timer[0] for timer in (self.timers.first(names, self.paused),) if timer is not None]
         if self.lanes.by_name:
             moments += [timer[0] for timer in islice(self.lanes.timers, 1)]
-            if self.outlook(names) is BLOCKED:
+            if self._may_exchange(names, refused):
                 # Whoever holds the slots of its lane may end, and then a job be admitted that can't be claimed.
                 moments.append(now + EXCHANGE_POLL)
         return min((at for at in moments if at is not None), default=None)
@@ -359,7 +359,10 @@ class MemoryStore:
             return None
         if self.unclaimed.first(names, refused) is not None:
             return UNCLAIMED
-        return BLOCKED if self.lanes.by_name and self.blocked.first(names, refused) is not None else None
+        return BLOCKED if self._may_exchange(names, refused) else None
+
+    def _may_exchange(self, names: frozenset[str] | None, refused: Collection[str | None]) -> bool:
+        return bool(self.lanes.by_name) and self.blocked.first(names, refused) is not None
 
     # -- telling ---------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from jobboard.backends.cutting import parts_by_size
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import fence_parts, pack, posted_row, posting_parts, rows_of, text_of
 from jobboard.backends.redis.moments import micros
@@ -48,7 +49,8 @@ class EndsWithPosts:
         """
         answers: dict[int, ClaimAnswer] = {}
         plain = [number for number, end in enumerate(ends) if not _posts(end)]
-        for part in _parts_of([number for number, end in enumerate(ends) if _posts(end)], ends):
+        posting = [number for number, end in enumerate(ends) if _posts(end)]
+        for part in parts_by_size(posting, lambda number: 1 + len(ends[number].posts), _MAX_JOBS):
             answers.update(zip(part, self._finish([ends[number] for number in part]), strict=True))
         if plain:
             answers.update(zip(plain, end_plainly([ends[number] for number in plain]), strict=True))
@@ -66,20 +68,6 @@ class EndsWithPosts:
 
 def _posts(end: Consumption | Trashing) -> bool:
     return bool(end.posts) or (isinstance(end, Consumption) and end.seal is not None)
-
-
-def _parts_of(numbers: Sequence[int], ends: Sequence[Consumption | Trashing]) -> Iterator[list[int]]:
-    part: list[int] = []
-    count = 0
-    for number in numbers:
-        size = 1 + len(ends[number].posts)
-        if part and count + size > _MAX_JOBS:
-            yield part
-            part, count = [], 0
-        part.append(number)
-        count += size
-    if part:
-        yield part
 
 
 def _end_parts(end: Consumption | Trashing) -> list[Any]:

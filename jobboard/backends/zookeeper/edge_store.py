@@ -33,9 +33,6 @@ from jobboard.backends.zookeeper.transactions import Transactions
 from jobboard.backends.zookeeper.units import UnitWriter
 from jobboard.errors import BoardUnavailable
 
-#: The states of a job that can wait for more parents.
-
-
 MAX_RETRIES = 200
 #: Edges that one request reads; each may have a result of 64 KiB.
 _MAX_READ = 100
