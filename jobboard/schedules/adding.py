@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from jobboard.backends.schedule_rows import ScheduleStep
 from jobboard.client import BackendClient
@@ -18,6 +17,9 @@ from jobboard.schedules.triggers.every import check_interval
 from jobboard.validation import moment
 
 logger = logging.getLogger("jobboard.schedules")
+
+#: Whether the second takes the place of the first, which is there; may raise.
+Replaces = Callable[[Schedule, Schedule], bool]
 
 
 class Adding:
@@ -51,14 +53,14 @@ class Adding:
     def put(
         self,
         fresh: Schedule,
-        replaces: Callable[[Schedule], bool],
+        replaces: Replaces,
         first: float | None = None,
         operator: Operator = NOBODY,
     ) -> tuple[Schedule, ScheduleChange | None]:
         """Put a schedule on the board, and return it as it is there then, and what was changed.
 
         :param fresh: it was checked; of its progress only the source is kept.
-        :param replaces: whether it takes the place of a schedule that is there; may raise.
+        :param replaces: whether it takes the place of a schedule that is there.
         :param first: its first fire time, if its times are new.
         """
         changes: list[ScheduleChange] = []
@@ -67,33 +69,24 @@ class Adding:
         _warn_if_put_off(change, there)
         return there, change
 
-    def try_all(
-        self, wanted: Sequence[Schedule], replaces: Callable[[Schedule, Schedule], bool], operator: Operator
-    ) -> dict[str, ScheduleChange]:
+    def try_all(self, wanted: Sequence[Schedule], replaces: Replaces, operator: Operator) -> dict[str, ScheduleChange]:
         """Put schedules on the board together, as far as nobody changes one meanwhile; return what was changed, by id.
 
         :param wanted: they were checked, and have different ids.
-        :param replaces: whether the second takes the place of the first, which is there.
+        :param replaces: whether one takes the place of a schedule that is there.
         """
         changes: dict[str, list[ScheduleChange]] = {fresh.id: [] for fresh in wanted}
         made = self._stored.try_all(
-            {
-                fresh.id: _decision(fresh, partial(_replaces, replaces, fresh), None, operator, changes[fresh.id])
-                for fresh in wanted
-            }
+            {fresh.id: _decision(fresh, replaces, None, operator, changes[fresh.id]) for fresh in wanted}
         )
         for id, there in made.items():
             _warn_if_put_off(changes[id][0], there)
         return {id: changes[id][0] for id in made}
 
 
-def _replaces(replaces: Callable[[Schedule, Schedule], bool], fresh: Schedule, old: Schedule) -> bool:
-    return replaces(old, fresh)
-
-
 def _decision(
     fresh: Schedule,
-    replaces: Callable[[Schedule], bool],
+    replaces: Replaces,
     first: float | None,
     operator: Operator,
     changes: list[ScheduleChange],
@@ -102,7 +95,7 @@ def _decision(
 
     def decide(old: Stored | None, now: float) -> ScheduleStep | None:
         changes.clear()
-        if old is not None and not replaces(old.schedule):
+        if old is not None and not replaces(old.schedule, fresh):
             return None
         new = fresh if old is None else in_place_of(old.schedule, fresh)
         progress = first_progress(new, now, first) if old is None else kept_progress(old.schedule, new, now, first)

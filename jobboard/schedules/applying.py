@@ -58,7 +58,7 @@ class Applying:
             removed = self._stored.remove_if(change.id, self._owns, operator)
             return None if removed is None else ScheduleChange(removed, None)
         self._stored.remove_unreadable(wanted.id)
-        return self._adding.put(wanted, lambda old: _differ(old, wanted), operator=operator)[1]
+        return self._adding.put(wanted, _differ, operator=operator)[1]
 
     def _checked(self, wanted: Iterable[Schedule]) -> dict[str, Schedule]:
         found: dict[str, Schedule] = {}

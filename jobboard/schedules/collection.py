@@ -97,7 +97,7 @@ class Schedules:
         fresh = replace(self._adding.checked(schedule), progress=None)
         first = None if next_run_time is None else check_next_run_time(fresh, next_run_time)
 
-        def replaces(old: Schedule) -> bool:
+        def replaces(old: Schedule, _fresh: Schedule) -> bool:
             if mode is IfExists.RAISE:
                 raise AlreadyScheduled(
                     f"there is a schedule {old.id!r} on board {self._client.name!r}; "
