@@ -17,6 +17,7 @@ from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, Rate
 from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper import lanes, limits
 from jobboard.backends.zookeeper.layout import Layout
+from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.board import client_of
 from jobboard.testing import Harness, eventually
 from jobboard.testing.contract.case import LONG
@@ -296,3 +297,27 @@ def test_limits_that_another_thread_doubts_while_they_are_read_are_told(
     monkeypatch.setattr(known._known, "put", put_amid_doubt)
     assert known.of(["a", "b"]).by_lane["a"].running == 3
     assert next(doubts)
+
+
+# -- looks at the board ------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_are_admitted_while_they_are_listed_stand_where_they_are_claimed(
+    limited: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = harness.board(limited.name)
+    post(limited, 4)
+    held = other.claim_next("other", limit=2, expiry=LONG)
+    later = [limited.post("resize").uuid for _ in range(2)]
+    current, pending = ReadModifyWrite.current, [lambda: other.consume_many(held, "other")]
+
+    def after_another(jobs: ReadModifyWrite, uuids: Any) -> Any:
+        if pending:
+            pending.pop()()
+        return current(jobs, uuids)
+
+    monkeypatch.setattr(ReadModifyWrite, "current", after_another)
+    listed = [job.uuid for job in limited.iterjobs(states={BLOCKED, UNCLAIMED})]
+    assert listed[:2] == later
+    assert len(listed) == 4
+    assert [job.uuid for job in limited.claim_next("owner", limit=4)] == listed

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from jobboard.backends.errors import after_a_change
 from jobboard.backends.kv.clock import ServerClock
@@ -84,7 +85,7 @@ class ClaimSelection:
             self._find(claim, names, limit, found)
             if len(found) < limit and self._looks.exchange(names, limit - len(found)):
                 self._find(claim, names, limit, found)
-        found.sort(key=lambda job: (-job.priority, job.place, job.sequence))
+        found.sort(key=attrgetter("claim_order"))
         return [job.copy() for job in found]
 
     def _find(self, claim: ClaimRequest, names: frozenset[str] | None, limit: int, found: list[StoredJob]) -> None:

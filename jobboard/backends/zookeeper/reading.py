@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.ordered import numbers_by_name
@@ -138,6 +139,8 @@ class BoardReader:
                 # It was deleted by hand, or is of a newer format, and would be listed as ready for ever.
                 self._change_log.correct(uuid, None)
         shown = [job for job in self._shown(jobs) if job is not None and job.state in states]
+        # A job that was admitted to its lane since it was listed has another place now.
+        shown.sort(key=attrgetter("claim_order"))
         self._seen.clear()
         self._seen.update((job.uuid, job) for job in shown if job.state is JobState.UNCLAIMED)
         return Page([job.copy() for job in shown], list(listed)[-1] if len(listed) == size else None)

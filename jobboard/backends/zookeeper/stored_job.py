@@ -137,6 +137,11 @@ class StoredJob(JobRow):
         return self.state in LIVE
 
     @property
+    def claim_order(self) -> tuple[int, float, int]:
+        """What jobs are sorted by as they are claimed, the best first."""
+        return -self.priority, self.place, self.sequence
+
+    @property
     def has_key(self) -> bool:
         """Whether its key leads to it: a job that has ended keeps it for a while if its posting says so."""
         if self.key is None or self.is_live:
