@@ -7,6 +7,7 @@ others, and its notifications and prepared statements to nobody.
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import psycopg
@@ -17,9 +18,11 @@ from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.backends.sql")
 
-#: Other users of the pool may hide in one try that sessions are shared.
-_TRIES = 5
-#: Seconds within which a second session must be had.
+#: Other users of the pool may hide in one try that sessions are shared: at worst in about every second one.
+_TRIES = 40
+#: Seconds after which a try is the last one, for a server that is far away.
+_LONG_ENOUGH = 2.0
+#: Seconds within which a second session must be had, and each be found the same in all tries.
 _TIMEOUT = 5.0
 #: How PgBouncer refuses a transaction where each statement may have another session.
 _NO_TRANSACTIONS = "statement pooling"
@@ -61,16 +64,20 @@ def refuse_statement_pooling(error: psycopg.Error, where: str) -> None:
 
 
 def _is_shared(connection: psycopg.Connection[Any], connect: Connect) -> bool:
-    process = _process_of(connection)
     other = connect(_TIMEOUT)
     try:
         other.autocommit = True
-        for _ in range(_TRIES):
-            # While another client keeps a session, the first one has the same session as before, unless they share.
-            other.execute("BEGIN")
-            if _process_of(other) == process or _process_of(connection) != process:
+        own = {each: _process_of(each) for each in (connection, other)}
+        is_enough = time.monotonic() + _LONG_ENOUGH
+        for number in range(_TRIES):
+            # While one keeps a session, the other one has the same session as before, unless they share.
+            keeper, asker = (other, connection) if number % 2 == 0 else (connection, other)
+            with keeper.transaction():
+                found = {each: _process_of(each) for each in (keeper, asker)}
+            if found != own or len(set(found.values())) == 1:
                 return True
-            other.execute("ROLLBACK")
+            if time.monotonic() > is_enough:
+                break
     finally:
         other.close()
     return False
