@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import batching
 from helpers.conducting import conducting, lossy_board
+from helpers.memory_board import board
 
-from jobboard import BatchJob, Handlers, Job, JobBoard, JobState, Posting, RunningJob, fetch
+from jobboard import BatchJob, Handlers, Job, JobBoard, JobState, Posting, RunningJob
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 EXECUTORS = ("thread", "process", "asyncio")
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

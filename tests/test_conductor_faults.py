@@ -6,12 +6,12 @@ import asyncio
 import logging
 import math
 import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from helpers.conducting import conducting, lossy_board, state_of, until_begun
+from helpers.memory_board import board
 from helpers.odd_values import ODD_ERRORS, ODD_RESULTS
 
 from jobboard import (
@@ -28,7 +28,6 @@ from jobboard import (
     Posting,
     RunAgain,
     RunningJob,
-    fetch,
 )
 from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend
@@ -36,13 +35,9 @@ from jobboard.backends.rows import JobRow
 from jobboard.errors import ReplyLost
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 QUICK = Backoff(first=0.01, factor=1, jitter=0)
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

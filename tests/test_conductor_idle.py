@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
 from helpers.conducting import conducting
+from helpers.memory_board import board
 
-from jobboard import Conductor, Handlers, JobBoard, RunningJob, fetch, telemetry
+from jobboard import Conductor, Handlers, JobBoard, RunningJob, telemetry
 from jobboard.testing import eventually
+
+__all__ = ["board"]
 
 _left = ContextVar("left", default="")
 
@@ -26,12 +28,6 @@ class _Claims(telemetry.Recorder):
     def claimed(self, board: str, name: str, waited: float | None) -> None:
         self.threads.append(threading.current_thread())
         self.left.append(_left.get())
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,12 @@ import pytest
 from helpers import late_exceptions
 from helpers.conducting import conducting
 from helpers.late_exceptions import raise_in, threads
+from helpers.memory_board import board
 
-from jobboard import Conductor, Job, JobBoard, Posting, fetch
+from jobboard import Conductor, Job, JobBoard, Posting
 from jobboard.testing import eventually
+
+__all__ = ["board"]
 
 #: Where a late exception can come, on each executor.
 THREADS = {
@@ -22,12 +23,6 @@ THREADS = {
     "process": ("jobboard-slot", "jobboard-claimer"),
     "asyncio": ("jobboard-slot", "jobboard-asyncio"),
 }
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 def idle(conductor: Conductor) -> bool:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from helpers import work
 from helpers.conducting import conducting, lossy_board, state_of
+from helpers.memory_board import board
 
-from jobboard import Conductor, EventKind, Handlers, Job, JobBoard, JobState, Posting, fetch
+from jobboard import Conductor, EventKind, Handlers, Job, JobBoard, JobState, Posting
 from jobboard.quiet import set_quiet
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 EXECUTORS = ("thread", "process", "asyncio")
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

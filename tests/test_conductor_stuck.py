@@ -6,24 +6,20 @@ import asyncio
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
 from helpers.conducting import conducting, state_of, until_begun
+from helpers.memory_board import board
 
-from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob
 from jobboard.operate.views import owners
 from jobboard.operate.why import why
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 EXECUTORS = ("thread", "asyncio")
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

@@ -39,27 +39,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
-import pytest
 from helpers.console import Asking, asking, links_of, text_of
+from helpers.memory_board import board
 
-from jobboard import Entity, Every, JobBoard, JobState, Posting, Schedule, backend
+from jobboard import Entity, Every, JobBoard, JobState, Posting, Schedule
 from jobboard.console import RIGHTS, allow
 from jobboard.console.pages.events import EventLog
 from jobboard.events import EventKind, JobEvent
 from jobboard.validation import moment
 
+__all__ = ["board"]
+
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
 
 
 def console(board: JobBoard, *rights: str) -> Asking:

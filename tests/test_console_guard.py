@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,17 +13,20 @@ import httpx
 import pytest
 from helpers.console import Asking, asking, links_of, served, text_of
 from helpers.counted_requests import count_requests
+from helpers.memory_board import board
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message
 
-from jobboard import BoardUnavailable, Entity, JobBoard, Posting, backend, fetch
+from jobboard import BoardUnavailable, Entity, JobBoard, Posting, fetch
 from jobboard.console import RIGHTS, allow, app
 from jobboard.console.guard import Guard
 from jobboard.console.static_files import static_files
 from jobboard.errors import MissingExtra
+
+__all__ = ["board"]
 
 
 def _refuse(*_: object) -> None:
@@ -32,12 +34,6 @@ def _refuse(*_: object) -> None:
 
 
 VENDOR = Path(__file__).parent.parent / "jobboard" / "console" / "static" / "vendor"
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
 
 
 @pytest.fixture
@@ -259,8 +255,8 @@ class TestBoards:
         for slug, title in (("a-board", "a board"), ("b", "b"), ("b-2", "b-2")):
             assert f'href="/b/{slug}/"><bdi>{title}</bdi></a>' in page.text
             assert asking(boards).get(f"/b/{slug}/jobs").status_code == 200
-        for board in boards:
-            board.close()
+        for each in boards:
+            each.close()
 
     def test_each_board_has_a_verdict_and_numbers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _well, bad, dead = boards = [fetch(name, f"memory://{name}") for name in ("well", "bad", "dead")]
@@ -283,8 +279,8 @@ class TestBoards:
         sent = count_requests(bad, monkeypatch)
         ask.get("/")
         assert sent == []
-        for board in boards:
-            board.close()
+        for each in boards:
+            each.close()
 
     def test_what_is_no_board_is_refused(self, board: JobBoard) -> None:
         for wrong in ("board", [1], {"a": 1}, 1):

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import anyio
 import httpx
 import pytest
 from helpers.console import Asking
+from helpers.memory_board import board
 
-from jobboard import JobBoard, backend
+from jobboard import JobBoard
 from jobboard.cli.connections import Connections
 from jobboard.cli.console_server import config_of
 from jobboard.console import app
 from jobboard.console.basic_auth import MAX_TRIES, BasicAuth, read_users
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def test_names_and_passwords(board: JobBoard) -> None:

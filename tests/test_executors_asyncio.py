@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 from helpers.conducting import conducting, state_of, until_begun
+from helpers.memory_board import board
 
-from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob, fetch
+from jobboard import Conductor, Handlers, JobBoard, JobState, RunningJob
 from jobboard.operate.why import why
 from jobboard.testing import eventually
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 @pytest.fixture

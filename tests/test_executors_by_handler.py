@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from helpers import chores
 from helpers.conducting import conducting
+from helpers.memory_board import board
 
-from jobboard import Conductor, Handlers, JobBoard, JobFailed, RunningJob, fetch
+from jobboard import Conductor, Handlers, JobBoard, JobFailed, RunningJob
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from helpers import chores
 from helpers.conducting import conducting, state_of
+from helpers.memory_board import board
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobFailed, JobState, fetch
 from jobboard.conductor.executors.worker_process import WorkerProcess
@@ -24,11 +25,7 @@ from jobboard.conductor.lifespan import Lifespan
 from jobboard.conductor.retrying import ErrorRules
 from jobboard.testing import eventually
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 @pytest.fixture(scope="class")

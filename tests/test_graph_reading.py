@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from helpers.graphs import count_requests, end, post_graph
+from helpers.memory_board import board
 
-from jobboard import InvalidPosting, JobBoard, Posting, backend
+from jobboard import InvalidPosting, JobBoard, Posting
 from jobboard.board import client_of
 from jobboard.graph.folding import folded
 from jobboard.graph.model import Edge, Graph, Node
@@ -17,15 +16,11 @@ from jobboard.operate.flow import flow_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, tree_of
 from jobboard.operate.why import why
 
+__all__ = ["board"]
+
 PIPELINE = {
     "fetch": [], "resize": ["fetch"], "scan": ["fetch"], "page": ["resize", "scan"], "audit": ["scan"], "else": [],
 }  # fmt: skip
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
 
 
 @pytest.mark.parametrize("start", ["fetch", "resize", "scan", "page", "audit"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from helpers import work
 from helpers.conducting import conducting, lossy_board
+from helpers.memory_board import board
 
 from jobboard import Handlers, JobBoard, JobState, Posting, RunningJob, fetch
 from jobboard.board.renewer import LeaseRenewer
@@ -20,18 +21,14 @@ from jobboard.conductor.outcome import Failed, Succeeded
 from jobboard.conductor.slots import Slots
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 EXECUTORS = ("thread", "process", "asyncio")
 REPORT = {"done": 20, "total": 20}
 ENDS = {
     "return": JobState.COMPLETE, "complete": JobState.COMPLETE, "broken": JobState.TRASHED, "raise": JobState.DELAYED,
     "again": JobState.DELAYED, "sleep": JobState.DELAYED, "wait": JobState.BLOCKED,
 }  # fmt: skip
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

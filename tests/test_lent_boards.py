@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from helpers.conducting import conducting
 from helpers.forks import FORKS, in_child
+from helpers.memory_board import board
 
 from jobboard import AsyncRunningJob, Handlers, Job, JobBoard, Posting, RunningJob, fetch
 from jobboard.board import lend
 from jobboard.testing import eventually
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 def block(job: RunningJob) -> str:

@@ -5,26 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from helpers import chores, leased
 from helpers.conducting import conducting, until_begun
+from helpers.memory_board import board
 
-from jobboard import AsyncRunningJob, BatchJob, Conductor, Handlers, JobBoard, RunningJob, fetch
+from jobboard import AsyncRunningJob, BatchJob, Conductor, Handlers, JobBoard, RunningJob
 from jobboard.errors import LifespanFailed
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 #: Where the conductor itself enters plain lifespans.
 IN_CONDUCTOR = ["thread", "asyncio"]
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

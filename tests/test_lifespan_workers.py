@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers import leased
 from helpers.conducting import until_begun
+from helpers.memory_board import board
 
-from jobboard import Conductor, JobBoard, fetch
+from jobboard import Conductor, JobBoard
 from jobboard.errors import LifespanFailed
 from jobboard.testing import eventually
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 @pytest.fixture

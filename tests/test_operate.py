@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from helpers.memory_board import board
 
-from jobboard import Entity, JobBoard, JobState, NotFound, backend
+from jobboard import Entity, JobBoard, JobState, NotFound
 from jobboard.operate.finding import find_job
 from jobboard.operate.views import entity_view, owners, plain, row_of, stats, view_of
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 class TestViews:

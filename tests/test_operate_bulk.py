@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 from helpers.conducting import lossy_board
+from helpers.memory_board import board
 from helpers.memory_seam import HandClock
 
-from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule, backend
+from jobboard import BoardUnavailable, Every, Job, JobBoard, JobState, Posting, Schedule
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import client_of
 from jobboard.operate.bulk import ACTIONS, BulkOutcome, Step, Target, of_what, reprioritizing, summary_of, targets_of
 from jobboard.operate.selecting import Selection
 from jobboard.states import LIVE, JobPriority
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 TRASHED = {JobState.TRASHED}

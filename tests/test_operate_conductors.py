@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from helpers.counted_requests import count_requests
+from helpers.memory_board import board
 
-from jobboard import Conductor, Entity, Handlers, JobBoard, Posting, backend
+from jobboard import Conductor, Entity, Handlers, JobBoard, Posting
 from jobboard.operate.overview import overview
 from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.operate.views import entity_view
 from jobboard.testing import clock_of, eventually, memory_board
 
+__all__ = ["board"]
+
 #: Everything is too late at once.
 NONE = Limits(wait=0, run=0, unhandled=-1, overdue=-1)
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
 
 
 def conductor(board: JobBoard, *names: str, **told: Any) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from helpers.findings import NONE, conductor, found
+from helpers.memory_board import board
 
 from jobboard import Conductor, Entity, Every, Handlers, JobBoard, JobState, Posting, Rate, Schedule, backend
 from jobboard.board import client_of
@@ -21,11 +21,7 @@ from jobboard.operate.status import status
 from jobboard.operate.verdict import Limits
 from jobboard.testing import clock_of, eventually, memory_board
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def test_a_board_that_does_its_work_is_well(board: JobBoard) -> None:

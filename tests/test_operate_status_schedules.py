@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from helpers.findings import NONE, conductor, found
+from helpers.memory_board import board
 
-from jobboard import Cron, Entity, Every, JobBoard, Schedule, backend
+from jobboard import Cron, Entity, Every, JobBoard, Schedule
 from jobboard.operate import overview as overview_module
 from jobboard.operate.status import status
 from jobboard.schedules import schedule as schedule_module
 from jobboard.schedules.triggers import cron_pattern
 from jobboard.testing import clock_of, eventually, fire_due, memory_board
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def test_schedules(board: JobBoard) -> None:

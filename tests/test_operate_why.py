@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.memory_board import board
 
 from jobboard import (
     AlreadyPosted,
@@ -22,7 +22,6 @@ from jobboard import (
     RunAgain,
     RunningJob,
     Schedule,
-    backend,
     fetch,
 )
 from jobboard.cli.app import run
@@ -30,11 +29,7 @@ from jobboard.events import EventKind
 from jobboard.operate.why import why
 from jobboard.testing import clock_of, eventually, memory_board, run_due
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def kinds(job: Job) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+from helpers.memory_board import board
 
 from jobboard import (
     AsyncRunningJob,
@@ -15,14 +14,9 @@ from jobboard import (
     Posting,
     RunningJob,
     Then,
-    backend,
 )
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def run(board: JobBoard, handlers: Handlers, *names: str) -> None:

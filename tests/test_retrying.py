@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from helpers import retrying
 from helpers.conducting import conducting
+from helpers.memory_board import board
 from helpers.retrying import DAY
 
-from jobboard import Backoff, EventKind, Handlers, Job, JobBoard, JobState, Posting, RunningJob, fetch
+from jobboard import Backoff, EventKind, Handlers, Job, JobBoard, JobState, Posting, RunningJob
 from jobboard.operate.trash import kind_of_reason
 from jobboard.testing import clock_of, eventually, memory_board, posted, run_due
 
+__all__ = ["board"]
+
 EXECUTORS = ["thread", "process", "asyncio"]
 NAMES = ["plain", "later", "batch", "each"]
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 def delay_of(job: Job) -> float:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import pickle
 import traceback
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from helpers.memory_board import board
 
-from jobboard import AsyncRunningJob, JobBoard, LogBook, RunningJob, fetch
+from jobboard import AsyncRunningJob, JobBoard, LogBook, RunningJob
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
 from jobboard.logbook import BookRef
 
+__all__ = ["board"]
+
 FACTS = sorted(name for name, member in vars(JobFacts).items() if isinstance(member, property))
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 def snapshot_of(board: JobBoard, **options: Any) -> JobSnapshot:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from helpers.conducting import conducting, state_of
+from helpers.memory_board import board
 from helpers.short_of_threads import conductor_threads, without_thread
 from helpers.work import echo
 
-from jobboard import Conductor, Every, Handlers, JobBoard, JobState, Schedule, Scheduler, fetch
+from jobboard import Conductor, Every, Handlers, JobBoard, JobState, Schedule, Scheduler
 from jobboard.testing import eventually
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 @pytest.fixture

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-import uuid
-from collections.abc import Iterator
 
 import pytest
 from helpers import silent
 from helpers.conducting import conducting
+from helpers.memory_board import board
 
-from jobboard import Conductor, Entity, Handlers, Job, JobBoard, JobState, fetch
+from jobboard import Conductor, Entity, Handlers, Job, JobBoard, JobState
 from jobboard.conductor.execution import Execution
 from jobboard.operate.why import why
 from jobboard.participants import silent_runs_of
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 EXECUTORS = ["thread", "process", "asyncio"]
 SIGNS = ["progress", "step", "checkpoint", "book"]
 REASON = "silent for 0.2 s: no progress, step or checkpoint"
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 def execution_of(conductor: Conductor, job: Job) -> Execution:

@@ -13,12 +13,13 @@ import anyio
 import httpx
 import pytest
 from helpers.console import served_app
+from helpers.memory_board import board
 from helpers.raw_http import HALF, connected, dribble_until_closed, half_sent, is_closed
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from jobboard import JobBoard, backend
+from jobboard import JobBoard
 from jobboard.cli import console_server, http_server
 from jobboard.cli.answers import Answer, text
 from jobboard.cli.connections import Connections
@@ -27,6 +28,8 @@ from jobboard.cli.http_server import HttpServer
 from jobboard.console import allow, app
 from jobboard.testing import eventually
 
+__all__ = ["board"]
+
 _FORM = (
     b"POST /b/test/names HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 60000\r\n"
     b"Connection: close\r\n\r\n"
@@ -34,12 +37,6 @@ _FORM = (
 _POST = (
     b"POST /b/test/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
 )
-
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
 
 
 @contextlib.contextmanager

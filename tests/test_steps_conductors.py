@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import durable
 from helpers.conducting import conducting, lossy_board, state_of
+from helpers.memory_board import board
 
-from jobboard import ClaimLost, Handlers, Job, JobBoard, JobState, Posting, RunningJob, fetch, telemetry
+from jobboard import ClaimLost, Handlers, Job, JobBoard, JobState, Posting, RunningJob, telemetry
 from jobboard.testing import eventually, posted
 
+__all__ = ["board"]
+
 EXECUTORS = ("thread", "process", "asyncio")
-
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
 
 
 @pytest.fixture

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-
 import pytest
+from helpers.memory_board import board
 
-from jobboard import ClaimLost, JobBoard, Posting, fetch
+from jobboard import ClaimLost, JobBoard, Posting
 from jobboard.board import client_of
 from jobboard.client import keepers
 
-
-@pytest.fixture
-def board() -> Iterator[JobBoard]:
-    with fetch("work", f"memory://{uuid.uuid4().hex}") as board:
-        yield board
+__all__ = ["board"]
 
 
 def test_of_claims_that_are_over_no_token_is_kept(board: JobBoard) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from helpers.memory_board import board
 
-import pytest
-
-from jobboard import Job, JobBoard, backend
+from jobboard import Job, JobBoard
 from jobboard.board import client_of
 from jobboard.client.waiting_cycles import WaitingCycles, shown
 from jobboard.operate.why import why
 
-
-@pytest.fixture
-def board(request: pytest.FixtureRequest) -> Iterator[JobBoard]:
-    with backend(request.node.name, "memory") as board:
-        yield board
+__all__ = ["board"]
 
 
 def waiting(board: JobBoard, count: int) -> list[Job]:

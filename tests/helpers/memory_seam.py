@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+
+import pytest
 
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
@@ -31,6 +34,20 @@ def client_of(name: str, uri: str = "memory://") -> MemoryBackend:
     backend = MemoryBackend(name, Address.parse(uri))
     backend.open(1.0)
     return backend
+
+
+@pytest.fixture
+def backend() -> Iterator[MemoryBackend]:
+    backend = client_of(fresh_name())
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def clock(backend: MemoryBackend) -> HandClock:
+    clock = HandClock()
+    backend.store.clock = clock
+    return clock
 
 
 def posting(name: str = "resize", **options: object) -> NewJob:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from helpers.memory_seam import HandClock, claim_next, client_of, consume, fill, fresh_name, hold_of, post, posting
+from helpers.memory_seam import (
+    HandClock,
+    backend,
+    claim_next,
+    client_of,
+    clock,
+    consume,
+    fill,
+    fresh_name,
+    hold_of,
+    post,
+    posting,
+)
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend
 from jobboard.backends.rows import Extension, IfExists, JobRow, Trashing
 from jobboard.states import LIVE, JobState
 
-
-@pytest.fixture
-def backend() -> Iterator[MemoryBackend]:
-    backend = client_of(fresh_name())
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
-def clock(backend: MemoryBackend) -> HandClock:
-    clock = HandClock()
-    backend.store.clock = clock
-    return clock
+__all__ = ["backend", "clock"]
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-import pytest
-from helpers.memory_seam import HandClock, claim_next, client_of, consume, fresh_name, hold_of, post, posting, state_of
+from helpers.memory_seam import HandClock, backend, claim_next, clock, consume, hold_of, post, posting, state_of
 
 from jobboard.backends.base import RETRY_WINDOW
 from jobboard.backends.memory import MemoryBackend
@@ -25,19 +23,7 @@ from jobboard.backends.rows import (
 )
 from jobboard.states import LIVE, JobState
 
-
-@pytest.fixture
-def backend() -> Iterator[MemoryBackend]:
-    backend = client_of(fresh_name())
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
-def clock(backend: MemoryBackend) -> HandClock:
-    clock = HandClock()
-    backend.store.clock = clock
-    return clock
+__all__ = ["backend", "clock"]
 
 
 def test_a_consumed_job_is_shown_remembered_and_forgotten_in_turn(backend: MemoryBackend, clock: HandClock) -> None:

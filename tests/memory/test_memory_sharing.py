@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.memory_seam import DEADLINE, HandClock, claim_next, client_of, consume, fresh_name, post, state_of
+from helpers.memory_seam import (
+    DEADLINE,
+    HandClock,
+    backend,
+    claim_next,
+    client_of,
+    clock,
+    consume,
+    fresh_name,
+    post,
+    state_of,
+)
 
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
@@ -18,19 +29,7 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import LIVE, JobState
 
-
-@pytest.fixture
-def backend() -> Iterator[MemoryBackend]:
-    backend = client_of(fresh_name())
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
-def clock(backend: MemoryBackend) -> HandClock:
-    clock = HandClock()
-    backend.store.clock = clock
-    return clock
+__all__ = ["backend", "clock"]
 
 
 def test_clients_of_one_name_share() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from helpers.memory_seam import DEADLINE, HandClock, claim_next, client_of, fresh_name, hold_of, post
+from helpers.memory_seam import DEADLINE, HandClock, backend, claim_next, client_of, clock, hold_of, post
 
 from jobboard.backends.base import Waiter
 from jobboard.backends.memory import MemoryBackend
@@ -17,21 +17,9 @@ from jobboard.errors import BoardUnavailable
 from jobboard.events import EventKind, JobEvent
 from jobboard.states import JobState
 
+__all__ = ["backend", "clock"]
+
 WANTED = frozenset({"wanted"})
-
-
-@pytest.fixture
-def backend() -> Iterator[MemoryBackend]:
-    backend = client_of(fresh_name())
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
-def clock(backend: MemoryBackend) -> HandClock:
-    clock = HandClock()
-    backend.store.clock = clock
-    return clock
 
 
 @pytest.fixture
