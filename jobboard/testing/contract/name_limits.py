@@ -386,6 +386,13 @@ class NameLimitCases(LaneCase):
         assert sorted(claimed) == ["crop", "crop", "rotate"]
 
     @of_lanes
+    def test_an_exchange_keeps_the_moment_of_the_next_start(self, board: JobBoard) -> None:
+        """A store may know it by the very job that the exchange admits."""
+        limit(board, 2, rate=Rate(1, per=5 * SHORT))
+        jobs = [post_in(board, name=name) for name in ("resize", "rotate")]
+        assert [claimed_in_turn(board, name) for name in ("rotate", "resize")] == jobs[::-1]
+
+    @of_lanes
     def test_what_is_claimed_by_an_exchange_stands_in_order_too(self, board: JobBoard) -> None:
         limit(board, 1)
         holder = post_in(board, priority="very_high")
