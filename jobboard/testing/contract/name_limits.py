@@ -112,6 +112,20 @@ class NameLimitCases(LaneCase):
         assert claim_all(board) == []
 
     @of_lanes
+    def test_a_refused_claim_names_the_owner_although_there_is_no_room_either(
+        self, board: JobBoard, other: JobBoard
+    ) -> None:
+        limit_name(board, 1)
+        board.post("resize")
+        # As it was before somebody claimed it.
+        [handle] = other.iterjobs()
+        claim_one(board)
+        assert claim_all(other) == []
+        with pytest.raises(UnclaimableJob) as caught:
+            other.claim(handle, "bob")
+        assert caught.value.owner == "alice"
+
+    @of_lanes
     def test_an_expired_claim_makes_room(self, board: JobBoard, other: JobBoard) -> None:
         limit_name(board, 1)
         first, second = board.post("resize", max_attempts=1), board.post("resize")
