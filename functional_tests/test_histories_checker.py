@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from histories import rest
 from histories.checks import CHECKS, check
 from histories.history import History, Rules
 from histories.plan import steps_of
@@ -17,9 +18,11 @@ from histories.rest import Rest, nothing_lost
 from histories.run import Report, Wish, judge_again, run
 from histories.run_checks import RUN_CHECKS
 
+from jobboard import Job, Posting
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import JobBoard
+from jobboard.client.paging import FIRST_PAGE
 
 WISH = Wish(
     "memory", 1.0, seed=7, processes=("w0", "w1", "w2", "w3"), rate=200.0, least_calls=1000, forgotten_within=1.0
@@ -115,6 +118,28 @@ def test_a_post_after_a_purge_is_of_a_new_job_if_its_place_is_new(sequence: int)
         Op("w0.0.4", "w0.0", "post", {"uuid": "a", "name": "mail"}, 4.0, 4.1, "ok", shown | {"sequence": sequence}),
     ]
     assert len(list(nothing_lost(History(ops), Rest([], {}, 0, [])))) == (sequence == 2)
+
+
+def test_what_moves_while_it_is_listed_breaks_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last claim ends between two pages, and a job that is listed already takes its slot."""
+    board = JobBoard("moving", MemoryBackend("moving", Address("memory")))
+    pages, show = iter([lambda: board.release(held.uuid, reason="the test")]), rest._shown
+
+    def shown(job: Job) -> dict[str, Any]:
+        for end_claim in pages:
+            end_claim()
+        return show(job)
+
+    monkeypatch.setattr(rest, "_shown", shown)
+    with board:
+        board.limits.set(lane="order:1", running=1)
+        held = board.post("mail", lane="order:1", priority="very_low")
+        board.claim(held, "w0", 600.0)
+        board.post("mail", lane="order:1", priority="very_high")
+        board.post_many([Posting("report") for _ in range(FIRST_PAGE)])
+        found = rest.look(board)
+        rest.drain(board, found)
+    assert [*rest.counts_agree(History([]), found), *rest.drained_in_order(History([]), found)] == []
 
 
 def test_a_sound_store_shows_no_violation_also_when_its_records_are_read_again(tmp_path: Path) -> None:
