@@ -79,6 +79,16 @@ def test_a_call_that_fails_beside_a_locked_row_of_another_job_is_found(tmp_path:
     assert "w0.0.b consume" in found[0]
 
 
+@pytest.mark.parametrize(("seconds", "is_found"), [(0.5, True), (7.0, False)])
+def test_a_stop_that_has_sent_too_little_is_found_unless_the_store_was_far_too_slow(
+    seconds: float, is_found: bool
+) -> None:
+    call = Op("c0.0.2", "c0.0", "abandon", {"uuid": "a", "token": 1}, 11.0, 11.0 + seconds, "ok")
+    stop = Op("c0.0.1", "c0.0", "stop", {}, 10.0, 20.4, "ok", False)
+    found = {each.promise for each in check(History([stop, call]), RUN_CHECKS)}
+    assert ("a stop in good order ends all" in found) is is_found
+
+
 def test_a_delay_that_a_restore_has_ended_binds_no_claim_after_a_repeated_post() -> None:
     post: dict[str, Any] = {"uuid": "a", "name": "mail", "delay": 2.0}
     shown = {"uuid": "a", "name": "mail", "token": 1, "sequence": 1, "attempts": 1, "max_attempts": None}
