@@ -18,8 +18,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ("collected_tests", "jobboard.testing.counting")
 
-# A run under nohup ignores SIGHUP, and so would all programs that the tests start.
+# A run under nohup ignores SIGHUP, and one in the background of a script SIGINT: so would all programs that the tests
+# start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: In seconds; what takes longest is the end of histories.
 TEARDOWN = 120.0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from histories import rest
 from histories.checks import CHECKS, check
 from histories.history import History, Rules
 from histories.plan import steps_of
@@ -17,9 +18,11 @@ from histories.rest import Rest, nothing_lost
 from histories.run import Report, Wish, judge_again, run
 from histories.run_checks import RUN_CHECKS
 
+from jobboard import Job, Posting
 from jobboard.backends.address import Address
 from jobboard.backends.memory import MemoryBackend
 from jobboard.board import JobBoard
+from jobboard.client.paging import FIRST_PAGE
 
 WISH = Wish(
     "memory", 1.0, seed=7, processes=("w0", "w1", "w2", "w3"), rate=200.0, least_calls=1000, forgotten_within=1.0
@@ -76,6 +79,16 @@ def test_a_call_that_fails_beside_a_locked_row_of_another_job_is_found(tmp_path:
     assert "w0.0.b consume" in found[0]
 
 
+@pytest.mark.parametrize(("seconds", "is_found"), [(0.5, True), (7.0, False)])
+def test_a_stop_that_has_sent_too_little_is_found_unless_the_store_was_far_too_slow(
+    seconds: float, is_found: bool
+) -> None:
+    call = Op("c0.0.2", "c0.0", "abandon", {"uuid": "a", "token": 1}, 11.0, 11.0 + seconds, "ok")
+    stop = Op("c0.0.1", "c0.0", "stop", {}, 10.0, 20.4, "ok", False)
+    found = {each.promise for each in check(History([stop, call]), RUN_CHECKS)}
+    assert ("a stop in good order ends all" in found) is is_found
+
+
 def test_a_delay_that_a_restore_has_ended_binds_no_claim_after_a_repeated_post() -> None:
     post: dict[str, Any] = {"uuid": "a", "name": "mail", "delay": 2.0}
     shown = {"uuid": "a", "name": "mail", "token": 1, "sequence": 1, "attempts": 1, "max_attempts": None}
@@ -115,6 +128,28 @@ def test_a_post_after_a_purge_is_of_a_new_job_if_its_place_is_new(sequence: int)
         Op("w0.0.4", "w0.0", "post", {"uuid": "a", "name": "mail"}, 4.0, 4.1, "ok", shown | {"sequence": sequence}),
     ]
     assert len(list(nothing_lost(History(ops), Rest([], {}, 0, [])))) == (sequence == 2)
+
+
+def test_what_moves_while_it_is_listed_breaks_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last claim ends between two pages, and a job that is listed already takes its slot."""
+    board = JobBoard("moving", MemoryBackend("moving", Address("memory")))
+    pages, show = iter([lambda: board.release(held.uuid, reason="the test")]), rest._shown
+
+    def shown(job: Job) -> dict[str, Any]:
+        for end_claim in pages:
+            end_claim()
+        return show(job)
+
+    monkeypatch.setattr(rest, "_shown", shown)
+    with board:
+        board.limits.set(lane="order:1", running=1)
+        held = board.post("mail", lane="order:1", priority="very_low")
+        board.claim(held, "w0", 600.0)
+        board.post("mail", lane="order:1", priority="very_high")
+        board.post_many([Posting("report") for _ in range(FIRST_PAGE)])
+        found = rest.look(board)
+        rest.drain(board, found)
+    assert [*rest.counts_agree(History([]), found), *rest.drained_in_order(History([]), found)] == []
 
 
 def test_a_sound_store_shows_no_violation_also_when_its_records_are_read_again(tmp_path: Path) -> None:

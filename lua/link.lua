@@ -28,10 +28,13 @@ local job = expire_or_promote(jobs[child])
 local TAKES_PARENTS = {BLOCKED = true, DELAYED = true, TRASHED = true}
 
 local function link()
+  if not job then
+    return 'MISSING'
+  end
   local added = {}
   for _, parent in ipairs(parents) do
     local its = expire_or_promote(jobs[parent])
-    if not job or not its or newer[parent] then
+    if not its or newer[parent] then
       return 'MISSING'
     end
     if not redis.call('ZSCORE', key('parents', child), parent) then

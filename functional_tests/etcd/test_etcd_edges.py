@@ -189,6 +189,17 @@ def test_a_sweep_deletes_what_forgotten_jobs_have_left(server: EtcdServer, board
     assert board.audit() == []
 
 
+def test_a_purged_job_that_has_kept_its_key_leaves_no_edges(board: JobBoard) -> None:
+    """It went to the trash with its parent, and waits for nothing any more."""
+    parent = board.post("rotate")
+    child = board.post("resize", key="a", key_for=LONG, after=[parent])
+    board.trash(parent)
+    board.purge(parent)
+    assert child.state is JobState.TRASHED
+    board.purge(child)
+    assert keys_of(board, "edge/", "child/", "kept/") == []
+
+
 def test_a_uuid_that_is_posted_again_has_no_steps_and_signals_of_a_job_that_is_forgotten(
     server: EtcdServer, harness: EtcdHarness
 ) -> None:

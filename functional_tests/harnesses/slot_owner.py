@@ -17,24 +17,26 @@ FORKS = multiprocessing.get_context("forkserver")
 #: How long a claim lasts that nobody ends, and a job runs at most, in seconds.
 EXPIRY, LONGEST_RUN = 0.3, 0.03
 
-#: What happened (``claimed``, ``ends``), and when, by a clock that all processes of this machine share.
-Line = tuple[str, float]
+#: What happened (``claimed``, ``ends``), when, and until when the claim surely holds if nobody ends it, by a clock that
+#: all processes of this machine share.
+Line = tuple[str, float, float]
 
 
 def own(uri: str, name: str, who: str, line: Connection) -> None:
     """Run the jobs of a board one after the other; the target of a process."""
     with fetch(name, uri) as board:
-        line.send(("ready", time.monotonic()))
+        line.send(("ready", time.monotonic(), 0.0))
         while True:
             if not _run_one(board, who, line):
                 next(board.wait(0.2), None)
 
 
 def _run_one(board: JobBoard, who: str, line: Connection) -> bool:
+    until = time.monotonic() + EXPIRY
     for job in board.claim_next(who, expiry=EXPIRY):
-        line.send(("claimed", time.monotonic()))
+        line.send(("claimed", time.monotonic(), until))
         time.sleep(random.random() * LONGEST_RUN)
-        line.send(("ends", time.monotonic()))
+        line.send(("ends", time.monotonic(), until))
         try:
             board.consume(job, who)
         except ClaimLost:
@@ -55,16 +57,22 @@ class SlotOwner:
         #: From when until when it had a claim, by what it told.
         self.runs: list[tuple[float, float]] = []
         self._since: float | None = None
+        self._until = 0.0
 
     def hear(self) -> str:
         """Take in what it tells next, and return what that is."""
-        what, at = self.line.recv()
+        what, at, until = self.line.recv()
         if what == "claimed":
-            self._since = at
-        elif what == "ends" and self._since is not None:
-            self.runs.append((self._since, at))
-            self._since = None
+            self._since, self._until = at, until
+        elif what == "ends":
+            self._end(at)
         return str(what)
+
+    def _end(self, at: float) -> None:
+        """Note a run. On a busy machine its claim may have expired before; then it had it for no longer than that."""
+        if self._since is not None:
+            self.runs.append((self._since, max(self._since, min(at, self._until))))
+            self._since = None
 
     def kill(self) -> None:
         """Kill it at once, and take in what it told before; what it had then it has until this moment."""
@@ -76,8 +84,7 @@ class SlotOwner:
                 self.hear()
         except EOFError:
             pass
-        if self._since is not None:
-            self.runs.append((self._since, killed))
+        self._end(killed)
         self._process.close()
         self.line.close()
 

@@ -30,8 +30,9 @@ from .stores import STORES, Site
 
 #: Records of jobs that have ended are readable for this many seconds, so that the last ones soon go.
 _RETENTION = 1.0
-#: Stores may forget a little later, and a busy machine later still.
-_SLACK = 40.0
+#: Stores may forget a little later, and a busy machine later still: a new leader of etcd, which may be chosen since
+#: messages come late, begins all leases anew.
+_SLACK = 40.0 + RETRY_WINDOW
 _TELL_EVERY = 5.0
 _FAULTS = "faults.jsonl"
 #: For how much longer a history goes on that has not made its calls yet.

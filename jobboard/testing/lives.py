@@ -49,7 +49,7 @@ EDGE_FRAGMENTS = [
         "claim wait force restore claim", "claim wait cancel signal", "claim cancel wait",
         "force restore claim consume",
         "claim end_with_posts", "claim consume keep", "claim consume rival", "claim end_with_posts end_with_posts",
-        "claim trash_with_posts", "force purge", "cancel", "claim consume", "claim wait replace signal", "replace",
+        "claim trash_with_posts", "force purge link", "cancel", "claim consume", "claim wait replace signal", "replace",
         "claim wait reprioritize run_now signal", "claim shorten", "post",
     )
 ]  # fmt: skip

@@ -350,6 +350,9 @@ class Model:
     def restore(self, job: ModelJob) -> None:
         job.end_claim(JobState.UNCLAIMED)
         job.attempts = 0
+        if job.waits and job.if_failed == "cancel":
+            # A parent in the trash would cancel it at once.
+            job.if_failed = "wait"
         self.join(job)
         for child in self.jobs.values():
             if job.uuid in child.parents and child.can_wait_again:

@@ -87,7 +87,7 @@ class Change:
         if self.new is not None:
             return []
         ops = [delete_range(prefix, after(prefix)) for prefix in (keys.steps_of(uuid), keys.signals_of(uuid))]
-        return ops if self.job.row.ties is not None else [*ops, delete(keys.kept_of(uuid))]
+        return ops if self.job.row.may_have_edges else [*ops, delete(keys.kept_of(uuid))]
 
     def apart(self, keys: Keys) -> list[Op]:
         """Let a job that is deleted give back the key that it kept, unless another job has it by now."""

@@ -51,7 +51,9 @@ class Ends:
         done = [(request, write) for (request, write), result in pairs if write is not None and result is True]
         graphs = [parent_of_graph(request.seal) for request, _ in done if request.seal]
         self._resolver.after([write for _, write in done], graphs)
-        self._leftovers.after_purge([write.job.row.uuid for _, write in done if _may_leave_edges(write)])
+        self._leftovers.after_purge(
+            [write.job.row.uuid for _, write in done if write.new is None and write.job.row.may_have_edges]
+        )
         return results
 
     def _end(self, request: jobs.Change[StoredJob, Any], write: Change, is_again: bool) -> bool | Refused:
@@ -65,10 +67,6 @@ class Ends:
         existing = self._posting.existing(write.posts) if must_look else Existing()
         result = self._batches.write(write, existing, int(is_again), mark)
         return result if isinstance(result, bool) else Refused(tuple(result[: len(request.posts)]))
-
-
-def _may_leave_edges(write: Change) -> bool:
-    return write.new is None and write.job.row.ties is not None
 
 
 def _posts(request: jobs.Change[StoredJob, Any], write: Change) -> bool:

@@ -187,6 +187,11 @@ class StoredJob(JobRow):
         return self.state in LIVE
 
     @property
+    def may_have_edges(self) -> bool:
+        """Whether it may have edges to parents: of one that keeps its key, ties that say nothing more read as none."""
+        return self.ties is not None or self.key_until is not None
+
+    @property
     def due(self) -> float | None:
         """The moment at which time changes it: its claim or its delay ends, or it should have begun."""
         return lifecycle.due_at(self) if self.claim is None else self.claim.expires_at

@@ -7,7 +7,7 @@ paused or full, its other names would stand still.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -18,9 +18,9 @@ from jobboard.backends.sql import job_statements, lanes
 from jobboard.backends.sql.job_conditions import BLOCKED, UNCLAIMED, in_state
 from jobboard.backends.sql.job_statements import JOB
 from jobboard.backends.sql.lane_limits import rules_of
-from jobboard.backends.sql.lane_looks import move_jobs
+from jobboard.backends.sql.lane_looks import due_by, move_jobs
 from jobboard.backends.sql.name_limits import barred, lock_rooms, unclaimable_names, within_rooms
-from jobboard.backends.sql.rows import job_of, position_of
+from jobboard.backends.sql.rows import due_of, job_of, position_of
 from jobboard.backends.sql.schema import jobs
 from jobboard.backends.sql.schema import lanes as places
 from jobboard.backends.sql.statement import Statement, p
@@ -64,6 +64,17 @@ LOCK_BLOCKED_OF_NAME = Statement(
 )
 
 
+class _Pair(NamedTuple):
+    """Two jobs of a lane: the one gives its slot to the other.
+
+    :ivar look_at: when the lane is to be looked at, if the second one's row is what is due for that.
+    """
+
+    worse: JobRow
+    better: JobRow
+    look_at: float | None
+
+
 class Exchanges:
     """Those of one board; each call goes on where the one before it stopped, so that every lane has its turn."""
 
@@ -94,14 +105,14 @@ class Exchanges:
         found: dict[str, list[str]] = {}
         for name, lane in self._next(transaction, names, can_claim):
             found.setdefault(lane, []).append(name)
-        pairs = []
+        pairs: list[_Pair] = []
         for lane in _lanes_to_free(transaction, found, can_claim):
             pairs += _pair(transaction, lane, found[lane], can_claim)
-        heads = [(better.uuid, better.name) for _, better in pairs][:limit]
+        heads = [(pair.better.uuid, pair.better.name) for pair in pairs][:limit]
         limited = known.limits.keys() & {name for _, name in heads}
         allowed = within_rooms(heads, lock_rooms(transaction, limited) if limited else {})
         uuids = {uuid for uuid, _ in allowed}
-        return [_exchange(transaction, claim, *pair) for pair in pairs if pair[1].uuid in uuids]
+        return [_exchange(transaction, claim, pair) for pair in pairs if pair.better.uuid in uuids]
 
     def _next(
         self, transaction: Transaction, names: frozenset[str] | None, can_claim: Callable[[str], bool]
@@ -142,22 +153,23 @@ def _lanes_to_free(transaction: Transaction, names: Iterable[str], can_claim: Ca
     yield from dict.fromkeys(lane for lane, name in rows if not can_claim(name))
 
 
-def _pair(
-    transaction: Transaction, lane: str, names: Iterable[str], can_claim: Callable[[str], bool]
-) -> list[tuple[JobRow, JobRow]]:
-    """Return the last claimable job of a lane that can't be claimed, and the first BLOCKED one of these names, if any;
-    both are locked."""
+def _pair(transaction: Transaction, lane: str, names: Iterable[str], can_claim: Callable[[str], bool]) -> list[_Pair]:
+    """Return the pair of a lane, if there is one: the last claimable job that can't be claimed, and the first BLOCKED
+    one of these names; both are locked."""
     claimable = map(job_of, transaction.rows(lanes.LOCK_CLAIMABLE, lane=lane, limit=MAX_MOVES))
     worse = next((job for job in claimable if not can_claim(job.name)), None)
     if worse is None:
         return []
     rows = [row for name in names for row in transaction.rows(LOCK_BLOCKED_OF_NAME, lane=lane, name=name)]
-    return [(worse, job_of(row)) for row in sorted(rows, key=position_of)[:1]]
+    return [_Pair(worse, job_of(row), due_of(row)) for row in sorted(rows, key=position_of)[:1]]
 
 
-def _exchange(transaction: Transaction, claim: ClaimRequest, worse: JobRow, better: JobRow) -> JobRow:
-    now = transaction.now
+def _exchange(transaction: Transaction, claim: ClaimRequest, pair: _Pair) -> JobRow:
+    now, (worse, better, look_at) = transaction.now, pair
     move_jobs(transaction, [(worse, admission.withdraw(worse, now)), (better, admission.admit(better, now))])
+    if look_at is not None:
+        # The lane may have room beside this exchange, now or by its rate, and nothing else may say so.
+        transaction.run_many(lanes.DUE, [due_by(worse, max(look_at, now))])
     change = lifecycle.claim(better, claim, now, next_token(better.token, least_token(now)))
     carry_out(transaction, job_statements.CLAIM, [(better, change)])
     return better

@@ -50,6 +50,7 @@ class Claimer:
     def claim(self, uuid: str, request: ClaimRequest) -> JobRow | None:
         # The transaction makes sure that the job, the pauses and the limits are still as this client saw them last.
         job, rules, has_looked = self._seen.pop(uuid, None), self._guards.known_rules(), False
+        is_known_as_it_was = job is not None
         for _ in range(MAX_RETRIES):
             if job is None:
                 (job,) = self._jobs.current([uuid])
@@ -58,7 +59,11 @@ class Claimer:
             if job.state is JobState.UNCLAIMED and not has_looked and not self._may_claim(job, rules):
                 rules, has_looked = self._look(job), True
             if not self._may_claim(job, rules):
-                return job.copy()
+                if not is_known_as_it_was:
+                    return job.copy()
+                # Its state is the reason, and it may have another one since.
+                job, is_known_as_it_was = None, False
+                continue
             try:
                 self.claim_all([job], request, rules)
                 return job.copy()
@@ -66,7 +71,7 @@ class Claimer:
                 has_looked = not conflict.path.startswith(self._layout.jobs)
                 if has_looked:
                     rules = self._look(job)
-                job = None
+                job, is_known_as_it_was = None, False
         raise BoardUnavailable("others change this job faster than this client can")
 
     def _may_claim(self, job: StoredJob, rules: NameRules) -> bool:

@@ -112,6 +112,20 @@ class NameLimitCases(LaneCase):
         assert claim_all(board) == []
 
     @of_lanes
+    def test_a_refused_claim_names_the_owner_although_there_is_no_room_either(
+        self, board: JobBoard, other: JobBoard
+    ) -> None:
+        limit_name(board, 1)
+        board.post("resize")
+        # As it was before somebody claimed it.
+        [handle] = other.iterjobs()
+        claim_one(board)
+        assert claim_all(other) == []
+        with pytest.raises(UnclaimableJob) as caught:
+            other.claim(handle, "bob")
+        assert caught.value.owner == "alice"
+
+    @of_lanes
     def test_an_expired_claim_makes_room(self, board: JobBoard, other: JobBoard) -> None:
         limit_name(board, 1)
         first, second = board.post("resize", max_attempts=1), board.post("resize")
@@ -384,6 +398,13 @@ class NameLimitCases(LaneCase):
 
         eventually(are_limits_reached)
         assert sorted(claimed) == ["crop", "crop", "rotate"]
+
+    @of_lanes
+    def test_an_exchange_keeps_the_moment_of_the_next_start(self, board: JobBoard) -> None:
+        """A store may know it by the very job that the exchange admits."""
+        limit(board, 2, rate=Rate(1, per=5 * SHORT))
+        jobs = [post_in(board, name=name) for name in ("resize", "rotate")]
+        assert [claimed_in_turn(board, name) for name in ("rotate", "resize")] == jobs[::-1]
 
     @of_lanes
     def test_what_is_claimed_by_an_exchange_stands_in_order_too(self, board: JobBoard) -> None:
