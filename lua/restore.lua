@@ -26,7 +26,7 @@ return answer_each(ARGV[1], function(uuid)
     job.run_at = nil
   end
   -- It would go to the trash again; and it runs before it waits for a signal again.
-  if job.start_by and job.start_by <= now then
+  if job.start_by and job.start_by <= math.max(now, job.modified) then
     job.start_by = nil
   end
   job.signal = nil

@@ -74,6 +74,7 @@ LOOPS = {
         "http_client.py: while True": "the attempts of one request, which have a deadline",
         "http_exchange.py: while (line := _line(stream))": "the deadline of the reply",
         "http_exchange.py: while (size := _size(_line(stream).partition(';')[0], 16))": "the deadline of the reply",
+        "leftovers.py: while rest": "a deadline",
         "limits.py: while (rest := self._uncounted(name))": "a deadline",
         "limits.py: while True": "a deadline",
         "limits.py: while start is not None": "each turn passes some lanes",

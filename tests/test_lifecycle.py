@@ -24,6 +24,7 @@ from jobboard.backends.rows import (
     Fence,
     JobRow,
     NewJob,
+    Ties,
     Trashing,
     TrashOutcome,
     Verdict,
@@ -233,3 +234,13 @@ def test_delays_end_later_where_the_clock_is_known_roughly() -> None:
     lifecycle.claim(row, ClaimRequest("alice", "id", EXPIRY), NOW, 1)
     lifecycle.abandon(row, Abandonment(Fence(UUID, "alice", 1), delay=5.0), NOW, slack=2.0)
     assert (row.state, row.run_at) == (JobState.DELAYED, NOW + 7.0)
+
+
+def test_a_restored_job_may_begin_though_this_client_knows_an_earlier_time() -> None:
+    row = first().row
+    row.ties = Ties(start_by=NOW)
+    lifecycle.expire_or_promote(row, NOW)
+    assert row.state is JobState.TRASHED
+    lifecycle.restore(row, NOW - 1.0, lambda _: False)
+    assert row.state is JobState.UNCLAIMED
+    assert not lifecycle.is_due(row, NOW), "it would be set aside again"

@@ -11,13 +11,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from harnesses.sql_site import Site
 
 from jobboard import ClaimLost, Conductor, Handlers, Job, JobBoard, JobState, aio
+from jobboard.backends.sql import wait_audit
 from jobboard.errors import RowLocked
 from jobboard.operate.status import status
 from jobboard.operate.why import why
@@ -223,3 +226,24 @@ def test_an_end_whose_row_is_locked_holds_up_no_other_of_its_batch(site: Site) -
         RowLocked if number in (0, 4, 9) else type(None) for number in range(10)
     ]
     assert board.consume_many([jobs[0], jobs[4], jobs[9]], "alice") == [None] * 3
+
+
+def test_a_repair_leaves_the_time_of_a_claim_made_meanwhile(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = site.harness.board()
+    job = board.post("resize", start_by=datetime.now(UTC) + timedelta(seconds=LONG))
+    other = site.harness.board(board.name)
+    with site.server.client() as client, client.cursor() as cursor:
+        cursor.execute("UPDATE jobboard_jobs SET due_at = due_at + 1000 WHERE uuid = %s", (job.uuid,))
+        cursor.execute("COMMIT")
+    is_late = wait_audit._is_late
+
+    def claim_then_look(row: Any) -> bool:
+        monkeypatch.undo()
+        other.claim(job, "alice", 10 * LONG)
+        return is_late(row)
+
+    monkeypatch.setattr(wait_audit, "_is_late", claim_then_look)
+    assert [found.uuid for found in board.audit(repair=True)] == [job.uuid]
+    left = board.get(job.uuid).expires_in()
+    assert left is not None
+    assert left > 2 * LONG

@@ -101,7 +101,8 @@ def let_begin(row: JobRow, now: float) -> None:
     ties = row.ties
     if ties is None:
         return
-    is_late = ties.start_by is not None and ties.start_by <= now
+    # Whoever set it aside may know a later time of the store than this client.
+    is_late = ties.start_by is not None and ties.start_by <= max(now, row.last_modified)
     is_waiting = ties.has_parents and ties.if_failed is IfFailed.CANCEL
     row.ties = replace(
         ties,

@@ -114,6 +114,14 @@ def test_the_status_names_it_and_counts_the_jobs_of_the_others(down: Down) -> No
         down.board.stats()
 
 
+def test_what_is_over_on_the_others_is_deleted_without_the_first_one(down: Down) -> None:
+    for primitive in ("limits.all", "books.load", "maintenance.tidy"):
+        down.shards[0].lose(primitive, "refused", times=10_000)
+    with pytest.raises(BoardUnavailable, match="shard 0: "):
+        down.backend.maintenance.tidy(100)
+    assert [shard.answered["maintenance.tidy"] for shard in down.shards] == [0, 1, 1, 1]
+
+
 def test_claims_of_the_others_are_extended(down: Down) -> None:
     for number in range(4):
         down.post_on(number)

@@ -85,7 +85,8 @@ class EtcdBackend(Backend):
         reader = JobReader(connection)
         lanes, rules = Lanes(connection, reader), LaneRules(connection)
         writer = JobWriter(connection, self._leases, reader, lanes, rules)
-        batches = Batches(connection, reader, writer, lanes, rules, self._leases)
+        leftovers = Leftovers(connection)
+        batches = Batches(connection, reader, writer, lanes, rules, self._leases, leftovers)
         resolver = Resolver(connection, reader, writer, batches, self._worker)
         expiry = Expiry(connection, reader, writer, rules, resolver)
         self._lost_leases = LostLeases(connection, self._leases, writer, expiry, self._worker)
@@ -98,7 +99,6 @@ class EtcdBackend(Backend):
         self._claiming = Claiming(
             connection, self._queue, arrivals, exchanges, reader, writer, expiry, self._leases, self._lost_leases
         )
-        leftovers = Leftovers(connection)
         ends = Ends(writer, posting, batches, resolver, leftovers)
         change = ReadModifyWrite(connection, expiry, writer, self._leases, self._lost_leases, rules, ends, resolver)
         reading = Reading(connection, reader, expiry, self._queue)

@@ -15,16 +15,18 @@ from jobboard.backends.etcd.errors import LeaseNotFound
 from jobboard.backends.etcd.events import event_of, event_ops
 from jobboard.backends.etcd.job_reader import JobReader
 from jobboard.backends.etcd.job_writer import MAX_JOBS, JobWriter, waits_ops
-from jobboard.backends.etcd.keys import MAX_SEQUENCE
+from jobboard.backends.etcd.keys import MAX_SEQUENCE, decoded
 from jobboard.backends.etcd.lane_rules import LaneRules
 from jobboard.backends.etcd.lanes import Lanes, LaneStep, Member, size_of_row
 from jobboard.backends.etcd.layout import Content, VersionedJob, content_of, kept_key, steps_between, waits_for_lane
 from jobboard.backends.etcd.leases import Leases
-from jobboard.backends.etcd.planning import Existing, Plan, Step, with_follow_ups
+from jobboard.backends.etcd.leftovers import Leftovers
+from jobboard.backends.etcd.planning import Existing, Plan, Step, needs_look, with_follow_ups
 from jobboard.backends.etcd.stored import StoredJob
 from jobboard.backends.etcd.txn import (
     MAX_BYTES,
     Compare,
+    Found,
     KeyValue,
     Op,
     Txn,
@@ -60,11 +62,13 @@ class Batches:
         lanes: Lanes,
         rules: LaneRules,
         leases: Leases,
+        leftovers: Leftovers,
     ) -> None:
         self._connection = connection
         self._keys = connection.keys
         self._reader, self._writer = reader, writer
         self._lanes, self._rules, self._leases = lanes, rules, leases
+        self._leftovers = leftovers
         self._last_sequence = 0
         self._sequence_lock = threading.Lock()
 
@@ -336,8 +340,10 @@ class Batches:
         graphs = list(dict.fromkeys(new.graph for new in rows if new.graph is not None))
         places = list(dict.fromkeys([*uuids, *names, *parents]))
         marks = [op for graph in graphs for op in self._reads_of_graph(graph)]
-        found = self._connection.read([*map(get, places), *marks])
+        kept = [get(keys.kept_of(new.uuid), keys_only=True) for new in rows if needs_look([new])]
+        found = self._connection.read([*map(get, places), *marks, *kept])
         pointers = kvs_of(found[: len(places)])
+        self._forget_leftovers(pointers, found[len(places) + len(marks) :])
         orders = list(dict.fromkeys(pointer.value for pointer in pointers))
         jobs = self._reader.read_at(orders)
         job_at, existing, now = dict(zip(orders, jobs, strict=True)), Existing(True), self._connection.now()
@@ -350,13 +356,19 @@ class Batches:
                 existing.by_uuid[uuids[pointer.key]] = job
             if job is not None and parents.get(pointer.key) == job.row.uuid:
                 existing.parents[job.row.uuid] = job
-        of_graphs = found[len(places) :]
+        of_graphs = found[len(places) : len(places) + len(marks)]
         for graph, mark, children in zip(graphs, of_graphs[::2], of_graphs[1::2], strict=True):
             known = existing.graphs[parent_of_graph(graph)] = mark_of(parent_of_graph(graph), mark.first)
             is_open = known is not None and known.is_waiting and known.due > now
             if not is_open and (known is not None or children.kvs):
                 existing.given_up.add(graph)
         return jobs, existing
+
+    def _forget_leftovers(self, pointers: Iterable[KeyValue], kept: Iterable[Found]) -> None:
+        """Delete the edges of forgotten jobs of these uuids: the new ones would wait for their parents."""
+        there = {pointer.key for pointer in pointers}
+        uuids = [decoded(kv.last_part) for kv in kvs_of(kept)]
+        self._leftovers.before_post([uuid for uuid in uuids if self._keys.job(uuid) not in there])
 
     def _take_key(
         self, existing: Existing, place: tuple[str, str], pointer: KeyValue, job: VersionedJob | None, now: float

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from jobboard.backends.etcd.connection import Connection
 from jobboard.backends.etcd.keys import decoded
 from jobboard.backends.etcd.txn import Found, Op, Txn, absent, after, delete, delete_range, get, scan, scan_prefix
+from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.errors import BoardUnavailable
 
 logger = logging.getLogger("jobboard.etcd")
@@ -46,6 +47,14 @@ class Leftovers:
             self._forget(uuids, len(uuids))
         except BoardUnavailable as error:
             logger.debug("what purged jobs left is left to a sweep: %s", error)
+
+    def before_post(self, uuids: Sequence[str]) -> None:
+        """Delete all that these jobs have left, since jobs of the same uuids are about to be posted."""
+        deadline, rest = Deadline(CHANGE_TIMEOUT), list(uuids)
+        while rest:
+            deadline.check(f"what job {rest[0]} has left is not deleted yet")
+            if self._forget_part(rest[0]):
+                rest.pop(0)
 
     def _forget(self, uuids: Sequence[str], limit: int) -> int:
         """Delete what some jobs have left, in up to ``limit`` transactions; return how many jobs are done."""

@@ -33,12 +33,18 @@ class Maintenance(roles.Maintenance):
         return list(found.values())
 
     def tidy(self, limit: int) -> int:
-        tidy_limits(self._limits, self._limits.all(), self._fleet.now())
-        self._limits.tell_names()
         most = max(1, limit // len(self._fleet.present))
-        counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True).values()
+        try:
+            counts = self._fleet.everywhere(lambda shard: shard.maintenance.tidy(most), changes=True).values()
+        finally:
+            # What is over goes from each shard that answers; the limits need all of them.
+            self._tidy_limits()
         # There is more to tidy if one shard has more, whatever the others had.
         return limit if max(counts) >= most else sum(counts)
+
+    def _tidy_limits(self) -> None:
+        tidy_limits(self._limits, self._limits.all(), self._fleet.now())
+        self._limits.tell_names()
 
     def audit(self, repair: bool) -> list[AuditFinding]:
         parts = self._fleet.everywhere(lambda shard: shard.maintenance.audit(repair), changes=repair)

@@ -33,11 +33,12 @@ def audit_waits(transaction: Transaction, repair: bool) -> list[AuditFinding]:
     """Find jobs whose moment is not known, or that wait for a signal that was sent; mend them if told to."""
     rows = transaction.rows(TIED)
     late = [job_of(row) for row in rows if _is_late(row)]
-    if repair:
-        transaction.run_many(lanes.DUE, [columns_of(job) for job in late])
     told = _told(transaction, map(job_of, rows))
     if repair:
-        locked = LockedJobs.lock(transaction, told)
+        # Others may have claimed them since they were read.
+        locked = LockedJobs.lock(transaction, [*(job.uuid for job in late), *told])
+        as_now = [job for each in late if (job := locked.get(each.uuid)) is not None]
+        transaction.run_many(lanes.DUE, [columns_of(job) for job in as_now])
         found = [job for job in map(locked.get, told) if job is not None and _signal_of(job) is not None]
         save(transaction, [(job, waiting.signal(job, _signal_of(job) or "", None, transaction.now)) for job in found])
     return [

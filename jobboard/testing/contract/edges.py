@@ -244,6 +244,17 @@ class EdgeCases(EdgeCase):
         assert states_of(board, child) == [UNCLAIMED]
 
     @of_edges
+    def test_a_uuid_that_is_posted_again_has_none_of_many_parents_of_before(self, board: JobBoard) -> None:
+        parents = board.post_many([Posting("resize") for _ in range(60)])
+        child, heir = post_after(board, *parents), board.post("resize")
+        board.trash(child, by="ada")
+        board.purge(child.uuid)
+        again = board.post("report", uuid=child.uuid, after=[heir])
+        assert counts_of(board, again) == EdgeCounts(open=1)
+        end(board, heir)
+        assert states_of(board, again) == [UNCLAIMED]
+
+    @of_edges
     def test_a_uuid_that_is_posted_again_has_nothing_of_the_job_that_was_purged(self, board: JobBoard) -> None:
         failed, parent, heir = board.post("resize"), board.post("resize"), board.post("resize")
         before, after = post_after(board, failed, parent), post_after(board, heir)
