@@ -200,6 +200,7 @@ class Postings:
         others = [uuid_of("after", job, {}) for job in jobs if not isinstance(job, Posting)]
         rows = [new for new, _ in new_jobs] if graph is None else graph.jobs
         before = [(fence.uuid, uuid) for uuid in (*others, *(new.uuid for new, _ in new_jobs))]
+        graphs.check_count(fence.uuid, len(before))
         own = () if graph is None else graph.before
         return Graph(self.graph_id(fence.uuid), rows, [*own, *before], fence)
 
