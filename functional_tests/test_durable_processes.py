@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from harnesses.diaries import whole_lines
-from harnesses.durable_work import STEPS
+from harnesses.durable_work import PHOTOS, STEPS
 from servers.durable_stores import Store, running
 
 from jobboard import JobBoard, JobState, Posting, fetch
@@ -87,3 +87,29 @@ def test_a_recorded_step_never_runs_again_whoever_is_killed(
     followed = [job.details["of"] for job in all_posted(board, "next") if job.details]
     assert sorted(uuids & set(followed)) == sorted(of for of in followed if of in uuids) == sorted(uuids)
     assert {job.record.state for job in jobs} == {JobState.COMPLETE}
+
+
+def test_jobs_that_are_waited_for_are_posted_once_whoever_is_killed(
+    start: Start, store: Store, board: JobBoard
+) -> None:
+    chance = random.Random(36)
+    albums = board.post_many([Posting("album") for _ in range(JOBS)])
+
+    def conductor() -> subprocess.Popen[str]:
+        return start(
+            "--board", store.uri, "--name", board.name, "conductor", "harnesses.durable_work:handlers",
+            *("--expiry", "1", "--concurrency", "4", "--log-level", "error"),
+        )  # fmt: skip
+
+    crew = [conductor() for _ in range(2)]
+    photos = 0
+    for _ in range(KILLS):
+        photos += chance.randint(5, 30)
+        eventually(lambda wanted=photos: len(list(all_posted(board, "photo"))) >= wanted, 60, every=0.05)
+        crew.pop(0).kill()
+        crew.append(conductor())
+    numbers = list(range(PHOTOS))
+    assert [album.get_result(90) for album in albums] == [[*numbers, sum(numbers)]] * JOBS
+    assert len(list(all_posted(board, "photo"))) == JOBS * (PHOTOS + 1)
+    assert all(len(list(album.parents())) == PHOTOS + 1 for album in albums)
+    assert (board.job_count, board.audit()) == (0, [])

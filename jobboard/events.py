@@ -15,7 +15,8 @@ class EventKind(str, enum.Enum):
     REPLACED = "REPLACED"
     REPRIORITIZED = "REPRIORITIZED"
     DUE = "DUE"
-    #: It waits for its lane, or had to give its slot back; or it waits again for a parent that was restored.
+    #: It waits for its lane, or had to give its slot back; or it waits again for a parent that was restored. Or it is
+    #: claimed, and its owner lets it wait for jobs after that.
     BLOCKED = "BLOCKED"
     ADMITTED = "ADMITTED"
     #: The parents that it waited for have ended.

@@ -10,7 +10,7 @@ import pytest
 
 from jobboard.backends import follow_ups, lifecycle, waiting
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED, MAX_RESOLVED_BYTES, Outcome, SignalOutcome
-from jobboard.backends.edges import Ended, largest_part, may_wait, settle
+from jobboard.backends.edges import Ended, largest_part, link, may_wait, settle, takes_parents
 from jobboard.backends.outcomes import edge_to, outcome_of
 from jobboard.backends.reasons import GRAPH_DROPPED
 from jobboard.backends.rows import Abandonment, ClaimRequest, Fence, IfFailed, JobRow, NewJob, Ties, Trashing, Verdict
@@ -76,6 +76,28 @@ def test_what_a_job_in_the_trash_becomes(if_failed: IfFailed, ended: Ended) -> N
     row = child(if_failed, state=TRASHED, reason="broken")
     settle(row, ended, NOW)
     assert (row.state, row.reason) == ((COMPLETE, GRAPH_DROPPED) if ended.is_dropped else (TRASHED, "broken"))
+
+
+@pytest.mark.parametrize("if_failed", IfFailed)
+@pytest.mark.parametrize("ended", [ended for ended in ENDS if not ended.is_dropped], ids=str)
+def test_what_a_claimed_job_becomes_and_then_once_its_claim_has_ended(if_failed: IfFailed, ended: Ended) -> None:
+    """Whatever has become of its parents, its claim holds; and once that has ended nothing is left to settle."""
+    row = claimed(Ties("lane", if_failed=if_failed), state=UNCLAIMED)
+    fence = Fence("u", "alice", 7)
+    assert takes_parents(row, fence)
+    assert not takes_parents(row, None)
+    assert not takes_parents(row, replace(fence, token=6))
+    for began in (Ended(open="open"), ended):
+        link(row, began, NOW)
+        settle(row, began, NOW)
+        assert row.state is CLAIMED
+        assert settle(replace(row), began, NOW) is None, "it is idempotent"
+    assert row.ties is not None
+    assert row.ties.has_parents is (expected(row.ties.if_failed, ended) is BLOCKED)
+    is_free = not row.ties.has_parents
+    lifecycle.abandon(row, Abandonment(fence, counted=False), LATER)
+    assert (row.state, row.joined_lane) == ((UNCLAIMED, "lane") if is_free else (BLOCKED, None))
+    assert settle(row, ended, LATER) is None
 
 
 def test_who_does_not_wait_for_parents_stays_as_it_is() -> None:

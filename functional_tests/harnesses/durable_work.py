@@ -10,7 +10,7 @@ from jobboard import AsyncRunningJob, Backoff, Handlers, Posting, RunningJob, Th
 
 handlers = Handlers(max_attempts=100, backoff=Backoff(first=0.01, factor=1, jitter=0))
 
-STEPS = 5
+STEPS, PHOTOS = 5, 6
 
 
 def effect(diary: str, job: str, name: str) -> str:
@@ -33,6 +33,20 @@ def pipeline(job: RunningJob) -> Then:
     value = job.wait_for("go", timeout=600)
     results.append(job.step("last", effect, diary, job.uuid, "last"))
     return Then([Posting("next", {"of": job.uuid})], {"results": results, "value": value})
+
+
+@handlers.handler("album")
+def album(job: RunningJob) -> list[int]:
+    photos = [Posting("photo", {"number": number}) for number in range(PHOTOS)]
+    found = [parent.result for parent in job.wait_for_jobs("photos", photos)]
+    return found + [parent.result for parent in job.wait_for_jobs("cover", [Posting("photo", {"number": sum(found)})])]
+
+
+@handlers.handler("photo")
+def photo(job: RunningJob) -> int:
+    time.sleep(0.005)
+    number: int = job.details["number"]
+    return number
 
 
 @handlers.handler("pipeline later")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobboard.backends import follow_ups
-from jobboard.backends.admission import block_again
+from jobboard.backends.admission import block_again, join
 from jobboard.backends.limits import LaneLimit
 from jobboard.backends.outcomes import edge_to, has_children
 from jobboard.backends.rows import JobRow, NewJob
@@ -80,6 +80,10 @@ def explain(row: JobRow, reason: str | None, error: str | None, *, failed: bool)
 def requeue(row: JobRow, now: float, limit: LaneLimit, run_at: float | None = None) -> None:
     """End a claim so that the job can be claimed again, now or later."""
     row.owner = row.claim_id = row.expires_at = None
+    if row.ties is not None and row.ties.has_parents:
+        # Its owner has let it wait for other jobs. While it does, it holds no slot, also none of a strict lane.
+        join(row, now)
+        return
     if run_at is not None:
         row.run_at = run_at
     if wait_for_delay(row, now):

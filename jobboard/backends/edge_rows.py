@@ -81,6 +81,7 @@ class LinkOutcome(enum.Enum):
     REPEATED = "repeated"  # it waits for all of them, or did
     STARTED = "started"  # it does not wait for parents any more, and nothing was changed
     MISSING = "missing"  # it, or a parent, is not on the board, and nothing was changed
+    LOST = "lost"  # the claim does not hold whose owner asks for it, and nothing was changed
 
 
 class SignalOutcome(enum.Enum):

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Sequence
 
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, LinkOutcome
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.errors import NotSupported
 
 
@@ -26,8 +26,12 @@ class EdgeStore(abc.ABC):
     """
 
     @abc.abstractmethod
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
-        """Let a job that waits for parents wait for up to 50 more jobs, which may have ended; atomic and idempotent."""
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
+        """Let a job that waits for parents wait for up to 50 more jobs, which may have ended; atomic and idempotent.
+
+        With a fence a claimed job, under its claim: it stays claimed, and waits once that has ended, as
+        :func:`~jobboard.backends.edges.link` says.
+        """
 
     @abc.abstractmethod
     def seal(self, graph: str) -> Verdict:
@@ -88,7 +92,7 @@ class EdgeStore(abc.ABC):
 class NoEdges(EdgeStore):
     """What a store has that keeps no edges."""
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         raise NotSupported("this store keeps no dependencies")
 
     def seal(self, graph: str) -> Verdict:

@@ -22,6 +22,9 @@ def asked_for(name: str) -> str:
     return f"a handler of {name!r} asked for it"
 
 
+#: Why a job waits whose handler asked for other jobs' results.
+WAITS_FOR_JOBS = "it waits for other jobs"
+
 _SLEEPS, _WAITS = "it sleeps for ", "it waits for the signal "
 
 
@@ -42,7 +45,8 @@ def is_wait(reason: str | None) -> bool:
 
 #: How a run ended that goes on later, by how its reason begins.
 _NOT_FAILED = {
-    _SLEEPS: "sleeps", _WAITS: "waits for signal", RUNS_AGAIN: "runs again", CONDUCTOR_STOPPED: "given back",
+    _SLEEPS: "sleeps", _WAITS: "waits for signal", WAITS_FOR_JOBS: "waits for jobs", RUNS_AGAIN: "runs again",
+    CONDUCTOR_STOPPED: "given back",
 }  # fmt: skip
 
 

@@ -17,7 +17,14 @@ from jobboard.backends.changes import (
 )
 from jobboard.backends.edge_rows import Outcome, SignalOutcome
 from jobboard.backends.limits import LaneLimit
-from jobboard.backends.reasons import GRAPH_DROPPED, MISSED, PARENT_IS_BACK, parent_failed, parent_is_gone
+from jobboard.backends.reasons import (
+    GRAPH_DROPPED,
+    MISSED,
+    PARENT_IS_BACK,
+    WAITS_FOR_JOBS,
+    parent_failed,
+    parent_is_gone,
+)
 from jobboard.backends.rows import IfFailed, JobRow, Ties
 from jobboard.backends.transition import Note, Transition
 from jobboard.events import EventKind
@@ -39,6 +46,22 @@ def wait_again(row: JobRow, now: float) -> Transition[None]:
     if row.state in (BLOCKED, UNCLAIMED):
         join(row, row.place)
     return changed(row, now, None, Note(EventKind.BLOCKED, None, now, None, PARENT_IS_BACK))
+
+
+def take_parents(row: JobRow, now: float, *, is_one_lost: bool) -> Transition[None]:
+    """Let a claimed job wait for parents once its claim has ended.
+
+    :param is_one_lost: whether it has a parent that decides what becomes of jobs that wait: it runs without that.
+    """
+    ties = row.ties or Ties()
+    row.ties = replace(ties, has_parents=True, if_failed=IfFailed.RUN if is_one_lost else ties.if_failed)
+    return changed(row, now, None, Note(EventKind.BLOCKED, row.owner, now, row.token, WAITS_FOR_JOBS))
+
+
+def go_on_without(row: JobRow, parent: str, now: float) -> Transition[None]:
+    """Let a claimed job wait for its other parents, whatever becomes of them: its claim must not end by that."""
+    row.ties = replace(row.ties or Ties(), if_failed=IfFailed.RUN)
+    return changed(row, now, None, Note(EventKind.BLOCKED, None, now, None, parent_failed(parent)))
 
 
 def end_signal(row: JobRow, now: float) -> Transition[None]:

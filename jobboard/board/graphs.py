@@ -24,6 +24,15 @@ def graph_of(postings: Sequence[Posting], new_jobs: Sequence[NewJob], id: str) -
     return _GraphPlan(postings, new_jobs).graph(id)
 
 
+def check_count(uuid: str, parents: int) -> None:
+    """Check that a job can have so many parents.
+
+    :raises InvalidPosting: it can't.
+    """
+    if parents > MAX_PARENTS:
+        raise InvalidPosting(f"job {uuid} has {parents} parents; {MAX_PARENTS} are the most", path="after")
+
+
 class _GraphPlan:
     def __init__(self, postings: Sequence[Posting], new_jobs: Sequence[NewJob]) -> None:
         self._jobs = {new.uuid: new for new in new_jobs}
@@ -38,8 +47,7 @@ class _GraphPlan:
         for key, posting in self._postings.items():
             self._add_edges(posting, self._uuids[key])
         for uuid, parents in self._parents.items():
-            if len(parents) > MAX_PARENTS:
-                raise InvalidPosting(f"job {uuid} has {len(parents)} parents; {MAX_PARENTS} are the most", path="after")
+            check_count(uuid, len(parents))
         return Graph(id, [self._with_parents(uuid) for uuid in self._sorted()], self._before)
 
     def _with_parents(self, uuid: str) -> NewJob:

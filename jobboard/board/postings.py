@@ -12,20 +12,20 @@ from typing import Any
 from jobboard import telemetry
 from jobboard.backends import follow_ups
 from jobboard.backends.base import Backend
-from jobboard.backends.rows import IfExists, IfFailed, NewJob, Ties
+from jobboard.backends.rows import Fence, IfExists, IfFailed, NewJob, Ties
 from jobboard.board import graphs
 from jobboard.board.following import Following
 from jobboard.client import BackendClient
 from jobboard.client.graph import Graph
 from jobboard.client.graphs import GraphPoster
 from jobboard.errors import InvalidPosting, NotSupported
-from jobboard.job import Posting
+from jobboard.job import JobOrUuid, Posting
 from jobboard.limit import check_lane
 from jobboard.logbook import BookRef, LogBook
 from jobboard.payload import EMPTY_PAYLOAD, Payload, pack_payload
 from jobboard.states import JobPriority
 from jobboard.task_protocol import is_task
-from jobboard.then import MADE_BY, check_postings, first_named
+from jobboard.then import MADE_BY, check_postings, first_named, uuid_of
 from jobboard.types import Priority, Seconds
 from jobboard.validation import check_count, check_delay, check_moment, check_text, check_uuid
 
@@ -88,7 +88,7 @@ class Postings:
 
     def new_jobs(self, batch: Sequence[Posting], beside: str | None = None) -> list[tuple[NewJob, Payload]]:
         """Check the fields of postings that are posted together, on a board of shards in one place if they can be."""
-        if not self._backend.capabilities.sharded:
+        if not self._backend.capabilities.sharded or not batch:
             return [self.new_job(*fields_of(posting)) for posting in batch]
         return [
             self.new_job(*(*fields_of(posting), place))
@@ -191,6 +191,19 @@ class Postings:
         jobs = [new for new, _ in new_jobs]
         return graphs.graph_of(batch, jobs, self.graph_id(jobs[0].uuid if beside is None else beside))
 
+    def graph_before(self, fence: Fence, jobs: Sequence[Posting | JobOrUuid]) -> Graph:
+        """Return the graph that lets a claimed job wait for these, of which postings are posted with it."""
+        batch = [job for job in jobs if isinstance(job, Posting)]
+        _check_books_saved(batch)
+        new_jobs = self.new_jobs(batch, fence.uuid)
+        graph = self.graph_of(batch, new_jobs, fence.uuid)
+        others = [uuid_of("after", job, {}) for job in jobs if not isinstance(job, Posting)]
+        rows = [new for new, _ in new_jobs] if graph is None else graph.jobs
+        before = [(fence.uuid, uuid) for uuid in (*others, *(new.uuid for new, _ in new_jobs))]
+        graphs.check_count(fence.uuid, len(before))
+        own = () if graph is None else graph.before
+        return Graph(self.graph_id(fence.uuid), rows, [*own, *before], fence)
+
     def graph_id(self, beside: str) -> str:
         """Return the id of a new graph, whose jobs are beside this one."""
         return self._backend.new_uuid("", beside=beside)
@@ -200,9 +213,7 @@ class Postings:
         batch = check_postings(postings)
         if not batch:
             return Following(self.poster(backend), backend)
-        for posting in batch:
-            if isinstance(posting.book, LogBook) and posting.book.version is None:
-                raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
+        _check_books_saved(batch)
         new_jobs = self.new_jobs(batch, uuid)
         graph = self.graph_of(batch, new_jobs, uuid) or Graph(self.graph_id(uuid), [new for new, _ in new_jobs])
         return Following(self.poster(backend), backend, graph)
@@ -225,6 +236,12 @@ def check_follow_up(what: str, posting: object) -> Posting:
         if getattr(posting, name) != getattr(_PLAIN, name):
             raise InvalidPosting(f"{what} can't have {name}", path=f"{what}.{name}")
     return posting
+
+
+def _check_books_saved(batch: Sequence[Posting]) -> None:
+    for posting in batch:
+        if isinstance(posting.book, LogBook) and posting.book.version is None:
+            raise InvalidPosting("a new logbook is not saved with the end of a claim: save it first", path="book")
 
 
 def _what_to_write(name: object) -> str:

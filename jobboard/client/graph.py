@@ -9,7 +9,7 @@ from operator import attrgetter
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import MAX_EDGE_RESULT, MAX_RESOLVED_BYTES
 from jobboard.backends.outcomes import was_dropped
-from jobboard.backends.rows import NewJob, Posted, PostOutcome
+from jobboard.backends.rows import Fence, NewJob, Posted, PostOutcome
 from jobboard.states import JobState
 
 #: What becomes of a posting that finds the job which it asks for.
@@ -27,12 +27,14 @@ def copy_of(new: NewJob) -> NewJob:
 class Graph:
     """Jobs that are posted together, each behind its parents.
 
-    ``before``: (child, parent) for each job on the board that is to wait for one of them.
+    ``before``: (child, parent) for each job on the board that is to wait for one of them, or for one that is there.
+    ``fence``: that of the claim under which one of these children takes parents.
     """
 
     id: str
     jobs: Sequence[NewJob]
     before: Sequence[tuple[str, str]] = ()
+    fence: Fence | None = None
 
     def fits(self, backend: Backend) -> bool:
         """Whether one step of the store posts it."""

@@ -24,7 +24,7 @@ from jobboard.client.graph import (
     stand_ins,
     with_stand_ins,
 )
-from jobboard.errors import BoardUnavailable, InvalidPosting, JobBoardError, NotFound, TooLarge
+from jobboard.errors import BoardUnavailable, ClaimLost, InvalidPosting, JobBoardError, NotFound, TooLarge
 from jobboard.states import JobState
 
 #: How many parents one request lets a job wait for besides.
@@ -256,8 +256,10 @@ class GraphStaging:
             self._link(child, parents[at : at + _MAX_LINKED], what)
 
     def _link(self, child: str, parents: Sequence[str], what: str) -> None:
+        fence = self._graph.fence
+        fence = fence if fence is not None and fence.uuid == child else None
         try:
-            outcome = self._call(self._backend.edges.link, child, parents)
+            outcome = self._call(self._backend.edges.link, child, parents, fence)
         except TooLarge:
             if len(parents) == 1:
                 raise
@@ -265,6 +267,8 @@ class GraphStaging:
             self._link(child, parents[:middle], what)
             self._link(child, parents[middle:], what)
             return
+        if fence is not None and outcome is LinkOutcome.LOST:
+            raise ClaimLost(f"the claim of {fence.who!r} on job {child} (token {fence.token}) does not hold any more")
         if outcome is LinkOutcome.STARTED:
             raise InvalidPosting(
                 f"job {child} waits for no parents any more, so it can't wait for another", path="before"

@@ -16,7 +16,7 @@ from jobboard.conductor.job_facts import JobFacts
 from jobboard.conductor.running_job import Made, RunningJob
 from jobboard.conductor.steps import inside_step, is_inside_step
 from jobboard.family import Parent
-from jobboard.job import Posting
+from jobboard.job import JobOrUuid, Posting
 from jobboard.logbook import LogBook
 from jobboard.types import Seconds
 
@@ -126,6 +126,10 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
     def wait_for(self, name: str, timeout: Seconds | None = None) -> Awaitable[Any]:
         """Return the value of a signal, or end the run until it is sent, as :meth:`RunningJob.wait_for` does."""
         return self._begin(lambda: self._job.wait_for(name, timeout))
+
+    def wait_for_jobs(self, name: str, jobs: Iterable[Posting | JobOrUuid]) -> Awaitable[list[Parent]]:
+        """Return how several jobs have ended, or end the run until they have; as :meth:`RunningJob.wait_for_jobs`."""
+        return self._begin(lambda: self._job.wait_for_jobs(name, jobs))
 
     async def end_with(self, result: Any) -> Any:
         """Return what the handler has returned, or what its steps make of it."""

@@ -56,6 +56,10 @@ class BatchJob(RunningJob[Made]):
         """Refused: a batch waits for no signals."""
         _refuse("wait_for", self.name)
 
+    def wait_for_jobs(self, name: str, jobs: Any) -> NoReturn:
+        """Refused: a batch waits for no jobs; one of its jobs may, by ``RunAgain(after=[...])``."""
+        _refuse("wait_for_jobs", self.name)
+
 
 class AsyncBatchJob(AsyncRunningJob[Made]):
     """One job of a batch, as its ``async`` batch handler sees it."""
@@ -77,6 +81,10 @@ class AsyncBatchJob(AsyncRunningJob[Made]):
     def wait_for(self, name: str, timeout: Any = None) -> NoReturn:
         """Refused: a batch waits for no signals."""
         _refuse("wait_for", self.name)
+
+    def wait_for_jobs(self, name: str, jobs: Any) -> NoReturn:
+        """Refused: a batch waits for no jobs; one of its jobs may, by ``RunAgain(after=[...])``."""
+        _refuse("wait_for_jobs", self.name)
 
 
 class BatchCall:

@@ -13,7 +13,7 @@ from typing import Any
 from jobboard.backends.reasons import RUNS_AGAIN, asked_for, given_up
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
-from jobboard.board import JobBoard, client_of, suspend, trash_with
+from jobboard.board import JobBoard, client_of, suspend, trash_with, wait_for_jobs
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.following import on_complete_of, on_trashed_of
 from jobboard.conductor.log import logger
@@ -24,6 +24,7 @@ from jobboard.conductor.outcome import (
     RunLater,
     Succeeded,
     Suspended,
+    jobs_that_cannot_be_awaited,
     postings_that_cannot_follow,
     result_that_cannot_travel,
 )
@@ -199,6 +200,8 @@ class Completer:
         match outcome := execution.outcome:
             case Failed():
                 return self._fail(execution, outcome)
+            case RunLater(jobs=jobs) | Suspended(jobs=jobs) if jobs is not None and not execution.cancelled:
+                return self._wait_for_jobs(execution, jobs, getattr(outcome, "seconds", None) or 0.0)
             case RunLater(at, after, pause_lane):
                 if pause_lane and job.lane is not None:
                     # First, so that no other job of the lane begins between the two.
@@ -217,6 +220,16 @@ class Completer:
                 return "lost"
             case _:
                 raise AssertionError(f"no end for {outcome!r}")
+
+    def _wait_for_jobs(self, execution: Execution, jobs: Sequence[Posting | str], delay: float) -> str:
+        try:
+            wait_for_jobs(self._board, execution.job, self._who, jobs, delay)
+            return "again"
+        except (ClaimLost, BoardUnavailable):
+            raise
+        except (JobBoardError, ValueError, TypeError) as error:
+            execution.outcome = failed = jobs_that_cannot_be_awaited(error)
+            return self._fail(execution, failed)
 
     def _ended_by_handler(self, execution: Execution) -> str | None:
         """Return what has become of a claim that the handler has ended itself; None if nobody has ended the job."""

@@ -21,6 +21,7 @@ from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.outcome import Dropped, Outcome, Returned, current_converter, current_error_rules
 from jobboard.conductor.running_job import NOT_MADE, RunningJob
 from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
+from jobboard.family import Parent
 from jobboard.job import Job, Posting, row_of
 from jobboard.logbook import LogBook
 from jobboard.participants import Run, SilentRun
@@ -254,6 +255,9 @@ class Execution:
 
     def signals(self) -> list[SignalRow]:
         return self._client.signals(self.job.uuid)
+
+    def parents(self) -> list[Parent]:
+        return list(self.board.get(self.job.uuid).parents())
 
     @property
     def _client(self) -> BackendClient:

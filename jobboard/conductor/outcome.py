@@ -12,11 +12,12 @@ from pathlib import Path
 from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from jobboard.backends.reasons import sleeps, waits_for
+from jobboard.backends.reasons import WAITS_FOR_JOBS, sleeps, waits_for
 from jobboard.codec import decode, encode
+from jobboard.conductor.awaited_jobs import check_jobs, fixed_jobs, is_jobs
 from jobboard.converter import Converter
 from jobboard.errors import AlreadyPosted, InvalidPosting
-from jobboard.job import Posting
+from jobboard.job import JobOrUuid, Posting
 from jobboard.text import line_of, name_of, text_of, traceback_of
 from jobboard.then import Then, fixed
 from jobboard.types import Seconds
@@ -38,29 +39,41 @@ class RunAgain(Exception):
     """Return or raise it from a handler to run the job again later; the attempt is not counted.
 
     At once means at once: a handler that always asks for that runs as fast as the store goes, and a conductor is busy
-    with it. To wait for something, give a time.
+    with it. To wait for something, give a time, or jobs.
 
     :param at: the aware datetime from which the job can be claimed again; one that is past is at once.
-    :param after: the seconds until then, by the store's clock; with neither, or 0, it is at once.
+    :param after: the seconds until then, by the store's clock; with neither, or 0, it is at once. Or several jobs that
+        it waits for, as a posting's ``after``: postings, which are posted then, handles, or uuids. Meanwhile it is
+        BLOCKED and holds no slot; it runs again once they have ended, as its ``if_failed`` says, at once if all have,
+        and ``job.parents()`` has their results.
     :param pause_lane: whether no other job of its lane begins before then either, as ``board.pause(lane=...)`` does it:
         for a service that answers "too many requests, come back in 30 s". Those that run go on. One without a lane
         runs again alone.
-    :raises ValueError: both are given, or none and ``pause_lane``; ``at`` has no time zone, or ``after`` is negative.
+    :raises ValueError: both are given, or none or jobs and ``pause_lane``; ``at`` has no time zone, or ``after`` is
+        negative.
     :raises TypeError: an argument is of another type.
     """
 
-    def __init__(self, at: datetime | None = None, after: Seconds | None = None, *, pause_lane: bool = False) -> None:
+    def __init__(
+        self,
+        at: datetime | None = None,
+        after: Seconds | Iterable[Posting | JobOrUuid] | None = None,
+        *,
+        pause_lane: bool = False,
+    ) -> None:
         if at is not None and after is not None:
             raise ValueError("give at or after, not both")
         if not isinstance(pause_lane, bool):
             raise TypeError(f"pause_lane must be a bool, not {type(pause_lane).__name__}")
-        if pause_lane and at is None and after is None:
-            raise ValueError("pause_lane needs at or after, which say for how long")
+        #: The jobs that it waits for; None if it gives a time.
+        self.jobs = check_jobs(after) if is_jobs(after) else None
+        if pause_lane and ((at is None and after is None) or self.jobs is not None):
+            raise ValueError("pause_lane needs at, or after in seconds, which say for how long")
         self.pause_lane = pause_lane
         if at is not None:
             check_moment("at", at)
         self.at = at
-        self.after = None if after is None else check_delay(after, "after")
+        self.after = None if after is None or is_jobs(after) else check_delay(after, "after")
         super().__init__(at, after)
 
 
@@ -104,6 +117,8 @@ class RunLater:
     at: datetime | None = None
     after: float | None = None
     pause_lane: bool = False
+    #: What it waits for, if that is jobs: postings, and uuids of jobs that are there.
+    jobs: tuple[Posting | str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +138,20 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The handler sleeps for so many seconds, or waits for a signal: for so many seconds, or (None) without an end."""
+    """The handler sleeps for so many seconds, or waits for a signal: for so many seconds, or (None) without an end.
+
+    Or it waits for jobs, as :class:`RunLater` does; if all of these have ended, it goes on after so many seconds.
+    """
 
     seconds: float | None
     signal: str | None
+    jobs: tuple[Posting | str, ...] | None = None
 
     @property
     def reason(self) -> str:
         """What the job's history says."""
+        if self.jobs is not None:
+            return WAITS_FOR_JOBS
         return sleeps(self.seconds or 0.0) if self.signal is None else waits_for(self.signal)
 
 
@@ -299,10 +320,14 @@ def _from_handler(error: BaseException) -> TracebackType | None:
     return trace
 
 
-def _run_later(asked: RunAgain) -> RunLater:
+def _run_later(asked: RunAgain) -> Outcome:
     # Checked again, since a handler may have changed its attributes.
-    checked = RunAgain(asked.at, asked.after, pause_lane=asked.pause_lane)
-    return RunLater(checked.at, checked.after, checked.pause_lane)
+    checked = RunAgain(asked.at, asked.after if asked.jobs is None else asked.jobs, pause_lane=asked.pause_lane)
+    try:
+        jobs = None if checked.jobs is None else fixed_jobs(checked.jobs, fixed_postings)
+    except (TypeError, ValueError) as error:
+        return jobs_that_cannot_be_awaited(error)
+    return RunLater(checked.at, checked.after, checked.pause_lane, jobs)
 
 
 def as_cancelled(outcome: Outcome) -> Outcome:
@@ -313,6 +338,11 @@ def as_cancelled(outcome: Outcome) -> Outcome:
 def postings_that_cannot_follow(error: Exception) -> Failed:
     """The work is done and what was to follow is refused: another attempt may find a key free again."""
     return Failed(f"what should follow it can't be posted: {error}", final=not isinstance(error, AlreadyPosted))
+
+
+def jobs_that_cannot_be_awaited(error: Exception) -> Failed:
+    """The handler wants to wait for jobs, which is refused: another attempt may find a key free again."""
+    return Failed(f"it can't wait for these jobs: {error}", final=not isinstance(error, AlreadyPosted))
 
 
 def result_that_cannot_travel(error: Exception | str) -> Failed:

@@ -12,7 +12,7 @@ from jobboard.conductor.outcome import fixed_postings
 from jobboard.conductor.steps import StepContext, Steps
 from jobboard.errors import BoardUnavailable
 from jobboard.family import Parent
-from jobboard.job import Posting, check_not_elsewhere
+from jobboard.job import JobOrUuid, Posting, check_not_elsewhere
 from jobboard.logbook import LogBook
 from jobboard.then import check_postings
 from jobboard.types import Seconds
@@ -176,6 +176,23 @@ class RunningJob(JobFacts, Generic[Made]):
         :raises BoardUnavailable: the store did not answer.
         """
         return self._steps_now().wait_for(name, timeout)
+
+    def wait_for_jobs(self, name: str, jobs: Iterable[Posting | JobOrUuid]) -> list[Parent]:
+        """Return how several jobs have ended; post those that are postings, end the run until all have, and go on here.
+
+        Meanwhile the job is BLOCKED, and holds no slot, thread or claim; no attempt is counted. They are its parents:
+        ``if_failed`` of the job says what becomes of it if one of them fails. The wait is a step: later runs post
+        nothing, and don't wait again. A posting gets a uuid that is the same in each run, unless it has one.
+
+        :param name: of the step, at most 246 bytes.
+        :param jobs: postings, handles or uuids; at most 10,000.
+        :returns: the jobs with their states and results, in the order of ``jobs``.
+        :raises StepsChanged: another step is recorded in its place.
+        :raises InvalidPosting: a posting can't be stored, or has an ``if_exists``.
+        :raises ClaimLost: the claim does not hold.
+        :raises BoardUnavailable: the store did not answer.
+        """
+        return self._steps_now().wait_for_jobs(name, jobs)
 
     def _steps_now(self) -> Steps:
         if self._steps is None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn, Protocol
 
 from jobboard.backends.edge_rows import SignalRow, StepRow
 from jobboard.codec import decode, encode
+from jobboard.conductor.awaited_jobs import check_jobs, fixed_jobs, with_uuids
 from jobboard.conductor.job_facts import JobSnapshot
-from jobboard.conductor.outcome import Broken, RunAgain, Suspended, Suspension
+from jobboard.conductor.outcome import Broken, RunAgain, Suspended, Suspension, fixed_postings
 from jobboard.errors import ClaimLost, InvalidPosting, UnreadableRecord
-from jobboard.job import row_of
+from jobboard.family import Parent
+from jobboard.job import JobOrUuid, Posting, row_of
+from jobboard.states import LIVE
 from jobboard.types import Seconds
 from jobboard.validation import MAX_TEXT, check_delay, check_text
 
@@ -26,6 +29,9 @@ _NO_LIMIT = 2**62
 #: What the names of recorded sleeps and waits begin with, and of what the waits brought.
 _OWN = ":"
 _SLEEP, _WAIT, _SIGNAL, _TIMEOUT = ":sleep", ":wait ", ":signal ", ":timeout "
+_JOBS, _ENDED = ":jobs ", ":ended "
+#: Seconds after which it is looked again for jobs of which one is back from the trash.
+_LOOK_AGAIN = 1.0
 _MAX_SIGNAL = MAX_TEXT - len(_TIMEOUT)
 
 _is_inside: ContextVar[bool] = ContextVar("jobboard_inside_a_step", default=False)
@@ -47,6 +53,7 @@ class StepContext(Protocol):
     def load_steps(self, first: int, size: int) -> list[StepRow]: ...
     def save_step(self, step: StepRow, seconds: float) -> None: ...
     def signals(self) -> list[SignalRow]: ...
+    def parents(self) -> list[Parent]: ...
 
 
 class Steps:
@@ -100,6 +107,25 @@ class Steps:
             if row.name == _TIMEOUT + name:
                 raise _timeout(name, waits_for)
             return self.result_of(row)
+
+    def wait_for_jobs(self, name: str, jobs: Iterable[Posting | JobOrUuid]) -> list[Parent]:
+        """Return how jobs have ended, in their order; or end the run until they have, and post the postings."""
+        name = check_signal(name, "the name of a wait")
+        wanted = with_uuids(check_jobs(jobs), self._snapshot.uuid, name)
+        with self.alone(f"wait for jobs {name}"):
+            begun = self._take(_JOBS + name)
+            if begun is None:
+                self.save(_JOBS + name, [_uuid_of(job) for job in wanted])
+                self._suspend(0.0, None, fixed_jobs(wanted, fixed_postings))
+            uuids: list[str] = self.result_of(begun)
+            ended = self._take(_ENDED + name)
+            parents = {parent.uuid: parent for parent in self._context.parents()}
+            if ended is None and any(uuid not in parents or parents[uuid].state in LIVE for uuid in uuids):
+                # The process of the run that began this has died before they were posted.
+                self._suspend(_LOOK_AGAIN, None, fixed_jobs(wanted, fixed_postings))
+            if ended is None:
+                self.save(_ENDED + name, None)
+            return [parents[uuid] for uuid in uuids]
 
     def _wait(self, name: str, seconds: float | None, left: float) -> Any:
         sent = next((signal for signal in self._context.signals() if signal.name == name), None)
@@ -187,8 +213,10 @@ class Steps:
 
     # -- the end of the run ----------------------------------------------------------------------------------------
 
-    def _suspend(self, seconds: float | None, signal: str | None) -> NoReturn:
-        self._end = Suspension(Suspended(seconds, signal))
+    def _suspend(
+        self, seconds: float | None, signal: str | None, jobs: tuple[Posting | str, ...] | None = None
+    ) -> NoReturn:
+        self._end = Suspension(Suspended(seconds, signal, jobs))
         raise self._end
 
     def check_end(self) -> None:
@@ -245,19 +273,32 @@ def check_step(name: object) -> str:
     return text
 
 
-def check_signal(name: object) -> str:
-    """Return the name of a signal if a job can wait for it."""
-    text = check_text("a signal's name", name)
+def check_signal(name: object, what: str = "a signal's name") -> str:
+    """Return the name of a signal, or of a wait for jobs, if a step can have it."""
+    text = check_text(what, name)
     if len(text.encode()) > _MAX_SIGNAL:
-        raise ValueError(f"a signal's name is over {_MAX_SIGNAL} bytes of UTF-8: {text!r}")
+        raise ValueError(f"{what} is over {_MAX_SIGNAL} bytes of UTF-8: {text!r}")
     return text
+
+
+def _uuid_of(job: Posting | str) -> str:
+    return str(job.uuid) if isinstance(job, Posting) else job
+
+
+_SHOWN = (
+    (_WAIT, "a wait for"),
+    (_SIGNAL, "the signal"),
+    (_TIMEOUT, "the timeout of a wait for"),
+    (_JOBS, "a wait for the jobs"),
+    (_ENDED, "the end of a wait for the jobs"),
+)
 
 
 def _shown(name: str) -> str:
     """Return how errors name a recorded step."""
     if name == _SLEEP:
         return "a sleep"
-    for beginning, what in ((_WAIT, "a wait for"), (_SIGNAL, "the signal"), (_TIMEOUT, "the timeout of a wait for")):
+    for beginning, what in _SHOWN:
         if name.startswith(beginning):
             return f"{what} {name.removeprefix(beginning)!r}"
     return repr(name)

@@ -51,6 +51,8 @@ EDGE_FRAGMENTS = [
         "claim end_with_posts", "claim consume keep", "claim consume rival", "claim end_with_posts end_with_posts",
         "claim trash_with_posts", "force purge link", "cancel", "claim consume", "claim wait replace signal", "replace",
         "claim wait reprioritize run_now signal", "claim shorten", "post",
+        "claim take abandon claim", "claim take take release abandon", "claim take shorten", "claim take force restore",
+        "claim take wait signal", "take",
     )
 ]  # fmt: skip
 #: How a job of a family begins: as it is, with a key that is kept, with a latest moment, or one by which it must begin.

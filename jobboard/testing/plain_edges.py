@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,11 @@ from jobboard.backends.edge_rows import (
     parent_of_graph,
     without_results,
 )
-from jobboard.backends.edges import Ended, may_wait, settle
+from jobboard.backends.edges import Ended, link, may_wait, refused_link, settle, takes_parents
 from jobboard.backends.outcomes import edge_to, was_dropped
 from jobboard.backends.rows import ClaimAnswer, Fence, JobRow, NewJob, Ties, Verdict
-from jobboard.backends.transition import Resolve
-from jobboard.states import LIVE, JobState
+from jobboard.backends.transition import Resolve, Transition
+from jobboard.states import LIVE
 
 if TYPE_CHECKING:
     from jobboard.testing.plain_store import PlainStore
@@ -75,7 +75,7 @@ class PlainEdges:
                 self._edges[child, parent] = EdgeRow(child, parent, step.outcome, step.name, step.result, step.is_cut)
                 self._settle(row, now)
 
-    def _settle(self, row: JobRow, now: float) -> None:
+    def _settle(self, row: JobRow, now: float, rule: Callable[..., Transition[None] | None] | None = None) -> None:
         edges = self._of(row.uuid)
         first = {edge.outcome: edge.parent for edge in reversed(edges) if not is_graph(edge.parent)}
         open_ones = sorted(edge.parent for edge in edges if edge.outcome is Outcome.OPEN)
@@ -86,7 +86,7 @@ class PlainEdges:
             first.get(Outcome.GONE),
             is_dropped,
         )
-        was, change = row.state, settle(row, ended, now)
+        was, change = row.state, (rule or settle)(row, ended, now)
         if change is not None:
             self._store.carry_out(row, change, now, was)
 
@@ -105,7 +105,7 @@ class PlainEdges:
 
     # -- primitives ------------------------------------------------------------------------------------------------
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         now = self._store.begin()
         row = self._store.row_of(child)
         if row is None or any(self._store.row_of(parent) is None for parent in parents):
@@ -113,12 +113,11 @@ class PlainEdges:
         more = [parent for parent in parents if (child, parent) not in self._edges]
         if not more:
             return LinkOutcome.REPEATED
-        can_wait = row.state in (JobState.BLOCKED, JobState.DELAYED, JobState.TRASHED)
-        if not can_wait or row.ties is None or not row.ties.has_parents:
-            return LinkOutcome.STARTED
+        if not takes_parents(row, fence):
+            return refused_link(fence)
         for parent in more:
             self._add(child, parent)
-        self._settle(row, now)
+        self._settle(row, now, link)
         self._store.end(now)
         return LinkOutcome.DONE
 

@@ -252,6 +252,11 @@ class _Requests:
     def link(self) -> Any:
         return self.store.edges.link(self.world.uuid, [_other(self.world.parents[0], 1)] if self.world.parents else [])
 
+    def take(self) -> Any:
+        """The owner of a claim lets the job wait for another one."""
+        parents = [_other(self.world.parents[0], 1)] if self.world.parents else []
+        return self.store.edges.link(self.world.uuid, parents, self.fence)
+
     def end_with_posts(self) -> Any:
         """What follows has the key of the job, or that of the live one of another name."""
         end = Consumption(self.fence, self.request.data, self.request.retention, self._following())

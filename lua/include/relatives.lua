@@ -167,9 +167,14 @@ carry_out = function(soon)
     end
     local wish = job.if_failed or 'wait'
     local lost = gone or wish == 'cancel' and live and failed
-    if lost and wish == 'cancel' and live then
+    local is_claimed = job.state == 'CLAIMED'
+    if lost and wish ~= 'run' and is_claimed and count > redis.call('HLEN', key('ends', uuid)) then
+      -- Nothing ends a claim from outside: it runs again after the others.
+      job.if_failed = 'run'
+      record_event(job, 'BLOCKED', nil, nil, 'its parent ' .. lost .. ' failed')
+    elseif lost and wish == 'cancel' and live and not is_claimed then
       cancel(job, nil, nil, 'its parent ' .. lost .. ' failed')
-    elseif lost and wish == 'wait' and live then
+    elseif lost and wish == 'wait' and live and not is_claimed then
       job.has_parents = nil
       set_reason(job, 'its parent ' .. lost .. ' was cancelled or purged', nil, true)
       trash(job, nil, nil, job.reason)

@@ -69,6 +69,12 @@ end
 local function requeue(job, kind, reason, run_at)
   local who = job.owner
   end_claim(job)
+  if job.has_parents then
+    -- Its owner has let it wait for other jobs. While it does, it holds no slot, also none of a strict lane.
+    join(job, place_of(now, job.priority))
+    record_event(job, kind, who, job.token, reason)
+    return
+  end
   job.run_at = run_at or job.run_at
   if not wait_for_delay(job) then
     local limit = limit_of(job)

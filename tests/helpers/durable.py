@@ -75,3 +75,32 @@ def die_after_the_save(job: RunningJob) -> Any:
     if note(job, "run") == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return count
+
+
+@handlers.handler("part")
+def part(job: RunningJob) -> int:
+    number: int = job.details["number"]
+    return number * number
+
+
+@handlers.handler("sum")
+def sum_of_parts(job: RunningJob) -> int:
+    note(job, "run")
+    parts = [Posting("part", {"number": number}) for number in range(job.step("count", note, job, "count") + 2)]
+    squares = [parent.result for parent in job.wait_for_jobs("parts", parts)]
+    job.sleep(0.05)
+    more = job.wait_for_jobs("more", [Posting("part", {"number": sum(squares)})])
+    return sum(squares) + sum(parent.result for parent in more)
+
+
+@handlers.handler("sum later")
+async def sum_later(job: AsyncRunningJob) -> int:
+    note(job, "run")
+    parts = [Posting("part", {"number": number}) for number in range(4)]
+    return sum([parent.result for parent in await job.wait_for_jobs("parts", parts)])
+
+
+@handlers.handler("nested")
+def nested(job: RunningJob) -> Any:
+    (child,) = job.wait_for_jobs("child", [Posting("sum", {"diary": job.details["diary"]})])
+    return child.result

@@ -41,7 +41,7 @@ from jobboard.backends.etcd.resolving import Resolver
 from jobboard.backends.etcd.txn import Txn, after, count_prefix, get, put, scan, scan_prefix
 from jobboard.backends.kv.read_modify_write import CHANGE_TIMEOUT, Deadline
 from jobboard.backends.outcomes import edge_to, was_dropped
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.backends.transition import Resolve
 from jobboard.states import JobState
 
@@ -56,15 +56,15 @@ class EdgeStore(edge_store.EdgeStore):
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         deadline = Deadline(CHANGE_TIMEOUT)
         while True:
-            outcome = self._link(child, list(dict.fromkeys(parents)))
+            outcome = self._link(child, list(dict.fromkeys(parents)), fence)
             if outcome is not None:
                 return outcome
             deadline.check(f"job {child} or its parents change all the time")
 
-    def _link(self, child: str, parents: Sequence[str]) -> LinkOutcome | None:
+    def _link(self, child: str, parents: Sequence[str], fence: Fence | None) -> LinkOutcome | None:
         """Link a job and its parents; None, and nothing is done, if they have changed meanwhile."""
         keys = self._keys
         job, *found = self._expiry.read([child, *parents])
@@ -77,8 +77,8 @@ class EdgeStore(edge_store.EdgeStore):
         if not missing:
             return LinkOutcome.REPEATED
         row = job.row.seen()
-        if not edges.takes_parents(row):
-            return LinkOutcome.STARTED
+        if not edges.takes_parents(row, fence):
+            return edges.refused_link(fence)
         new = [edge_to(child, known[parent].row) for parent in missing]
         standing = [next(iter(parents_in(part)), None) for part in linked[len(parents) :]]
         return self._write_link(job, new, standing, [known[parent] for parent in missing])
@@ -92,7 +92,7 @@ class EdgeStore(edge_store.EdgeStore):
             return None
         added = ended_of(new)
         graph, open_, failed, gone = standing
-        transition = edges.settle(
+        transition = edges.link(
             row, Ended(graph or open_ or added.open, failed or added.failed, gone or added.gone), now
         )
         # The record is rewritten in any case: who lets the job run meanwhile decides anew.
@@ -101,7 +101,9 @@ class EdgeStore(edge_store.EdgeStore):
         if transition is not None:
             change = change_of(job, row, transition)
         change.compares = tuple(self._batches.compares_of_parents(existing, new))
-        change.ops = (*change.ops, *(op for edge in new for op in edge_ops(keys, edge)))
+        # One that is claimed may have had no edges, and so nothing that says to the sweep that it has.
+        noted = put(keys.kept_of(row.uuid), b"")
+        change.ops = (*change.ops, noted, *(op for edge in new for op in edge_ops(keys, edge)))
         return LinkOutcome.DONE if self._resolver.carry_out([change]) else None
 
     def seal(self, graph: str) -> Verdict:

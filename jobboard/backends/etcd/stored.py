@@ -155,7 +155,7 @@ _claim_fields = attrgetter(*(field.name for field in fields(StoredClaim) if fiel
 
 @dataclass(slots=True)
 class StoredJob(JobRow):
-    """A job's record and its claim; the record does not change before the claim ends.
+    """A job's record and its claim; of the record, only the ties and the checkpoint change before the claim ends.
 
     ``claim_token`` is the token of ``claim``. ``hidden_from`` and ``forgotten_from`` are the moments at which a
     completed record is shown no more, and goes. The second one is for those who look at the store: the lease of the
@@ -245,6 +245,8 @@ class StoredJob(JobRow):
         """
         if row.state is JobState.CLAIMED and self.claim is not None:
             new = replace(self, conditions=row.conditions)
+            # Only these two parts of the record change before the claim ends.
+            new.ties = row.ties
             if row.checkpoint is not self.checkpoint:
                 new.checkpoint, new.last_modified = row.checkpoint, row.last_modified
             new.claim = replace(

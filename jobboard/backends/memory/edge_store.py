@@ -16,10 +16,10 @@ from jobboard.backends.edge_rows import (
     parent_of_graph,
     without_results,
 )
-from jobboard.backends.edges import takes_parents
+from jobboard.backends.edges import link, refused_link, takes_parents
 from jobboard.backends.memory.client import MemoryClient
 from jobboard.backends.outcomes import was_dropped
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.backends.transition import Resolve
 
 
@@ -29,7 +29,7 @@ class EdgeStore(edge_store.EdgeStore):
     def __init__(self, client: MemoryClient) -> None:
         self._store, self._lock, self._begin = client.store, client.lock, client.begin
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         with self._lock:
             now = self._begin()
             store = self._store
@@ -39,11 +39,11 @@ class EdgeStore(edge_store.EdgeStore):
             missing = [parent for parent in parents if not store.edges.has(child, parent)]
             if not missing:
                 return LinkOutcome.REPEATED
-            if not takes_parents(row):
-                return LinkOutcome.STARTED
+            if not takes_parents(row, fence):
+                return refused_link(fence)
             for parent in missing:
                 store.edges.add(child, store.rows[parent])
-            store.edges.settle(row, now)
+            store.edges.settle(row, now, link)
             store.finish(now)
             return LinkOutcome.DONE
 

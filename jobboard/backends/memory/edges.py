@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from jobboard.backends.memory.stored_job import StoredJob
 from jobboard.backends.ordered import SortedKeys
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import NewJob, Ties
-from jobboard.backends.transition import Resolve
+from jobboard.backends.transition import Resolve, Transition
 
 if TYPE_CHECKING:
     from jobboard.backends.memory.store import MemoryStore
@@ -217,9 +217,9 @@ class Edges:
             else:
                 self.forget(child)
 
-    def settle(self, row: StoredJob, now: float) -> None:
+    def settle(self, row: StoredJob, now: float, rule: Callable[..., Transition[None] | None] | None = None) -> None:
         """Let a job become what follows from how its parents stand."""
-        change = settle(row, self.by_child[row.uuid].ended(), now)
+        change = (rule or settle)(row, self.by_child[row.uuid].ended(), now)
         if change is not None:
             self._store.carry_out_anew(row, change, now)
 

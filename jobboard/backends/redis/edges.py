@@ -11,7 +11,7 @@ from jobboard.backends.reasons import GRAPH_DROPPED
 from jobboard.backends.redis.client import RedisClient
 from jobboard.backends.redis.codec import pack, text_of
 from jobboard.backends.redis.ends import VERDICTS
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 
 _OUTCOMES = {outcome.name.encode(): outcome for outcome in Outcome}
 _LINK_OUTCOMES = {outcome.name.encode(): outcome for outcome in LinkOutcome}
@@ -23,8 +23,9 @@ class Edges(EdgeStore):
     def __init__(self, client: RedisClient) -> None:
         self._client = client
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
-        return _LINK_OUTCOMES[self._client.change("link", pack([child, list(parents)]))[1]]
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
+        claim = () if fence is None else ([fence.uuid, fence.who, fence.token],)
+        return _LINK_OUTCOMES[self._client.change("link", pack([child, list(parents), *claim]))[1]]
 
     def seal(self, graph: str) -> Verdict:
         return VERDICTS[self._client.change("seal", graph)[1]]

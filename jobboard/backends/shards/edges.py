@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobboard.backends.base import Backend
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, LinkOutcome, graph_of_parent, is_graph
 from jobboard.backends.edge_store import EdgeStore
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.backends.shards.fleet import Fleet
 from jobboard.backends.shards.posting import check_parents
 
@@ -18,10 +18,10 @@ class Edges(EdgeStore):
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         number = self._fleet.locate([child])[0]
         check_parents(self._fleet, dict.fromkeys(parents, child), number)
-        return self._fleet.ask(number, lambda shard: shard.edges.link(child, parents))
+        return self._fleet.ask(number, lambda shard: shard.edges.link(child, parents, fence))
 
     def seal(self, graph: str) -> Verdict:
         return self._fleet.ask(self._fleet.home(graph), lambda shard: shard.edges.seal(graph))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from jobboard.backends import edge_store
 from jobboard.backends.edge_rows import EdgeCounts, EdgePage, EdgeRow, LinkOutcome, graph_of_parent
-from jobboard.backends.edges import settle, takes_parents
+from jobboard.backends.edges import link, refused_link, takes_parents
 from jobboard.backends.outcomes import was_dropped
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.backends.sql import edge_statements, job_statements, marks, new_edges
 from jobboard.backends.sql.database import Transactions
 from jobboard.backends.sql.expiry import expire_and_promote
@@ -29,10 +29,10 @@ class Edges(edge_store.EdgeStore):
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         with ending(self._transactions) as transaction:
             expire_and_promote(transaction)
-            return _link(transaction, child, list(dict.fromkeys(parents)))
+            return _link(transaction, child, list(dict.fromkeys(parents)), fence)
 
     def seal(self, graph: str) -> Verdict:
         with ending(self._transactions) as transaction:
@@ -103,7 +103,7 @@ class Edges(edge_store.EdgeStore):
         return [was_dropped(found.get(uuid)) for uuid in uuids]
 
 
-def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutcome:
+def _link(transaction: Transaction, child: str, parents: list[str], fence: Fence | None) -> LinkOutcome:
     jobs = new_edges.lock(transaction, [child, *parents])
     job = jobs.get(child)
     if job is None or any(parent not in jobs for parent in parents):
@@ -112,12 +112,12 @@ def _link(transaction: Transaction, child: str, parents: list[str]) -> LinkOutco
     missing = [parent for parent in parents if (parent,) not in rows]
     if not missing:
         return LinkOutcome.REPEATED
-    if not takes_parents(job):
-        return LinkOutcome.STARTED
+    if not takes_parents(job, fence):
+        return refused_link(fence)
     edges = NewEdges(transaction)
     ended = edges.add(job, [jobs[parent] for parent in missing])
     edges.write()
-    if ended.failed is not None or ended.gone is not None:
-        change = settle(job, standing_of(transaction, [job])[child], transaction.now)
+    if ended.failed is not None or ended.gone is not None or fence is not None:
+        change = link(job, standing_of(transaction, [job])[child], transaction.now)
         save(transaction, [] if change is None else [(job, change)])
     return LinkOutcome.DONE

@@ -16,10 +16,10 @@ from jobboard.backends.edge_rows import (
     parent_of_graph,
     without_results,
 )
-from jobboard.backends.edges import takes_parents
+from jobboard.backends.edges import refused_link, takes_parents
 from jobboard.backends.kv.clock import ServerClock
 from jobboard.backends.outcomes import was_dropped
-from jobboard.backends.rows import Verdict
+from jobboard.backends.rows import Fence, Verdict
 from jobboard.backends.zookeeper.connection import Connection
 from jobboard.backends.zookeeper.edge_codec import decode_edge
 from jobboard.backends.zookeeper.edge_resolver import EdgeResolver
@@ -57,14 +57,14 @@ class EdgeStore(edge_store.EdgeStore):
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def link(self, child: str, parents: Sequence[str]) -> LinkOutcome:
+    def link(self, child: str, parents: Sequence[str], fence: Fence | None = None) -> LinkOutcome:
         for _ in range(MAX_RETRIES):
-            outcome = self._link(child, list(dict.fromkeys(parents)))
+            outcome = self._link(child, list(dict.fromkeys(parents)), fence)
             if outcome is not None:
                 return outcome
         raise BoardUnavailable(f"others change job {child}, or a parent of it, faster than this client can")
 
-    def _link(self, child: str, parents: Sequence[str]) -> LinkOutcome | None:
+    def _link(self, child: str, parents: Sequence[str], fence: Fence | None) -> LinkOutcome | None:
         """Make the edges that a job lacks; None if another client was faster."""
         job, *found = self._jobs.current([child, *parents])
         rows = [row for row in found if row is not None]
@@ -77,8 +77,8 @@ class EdgeStore(edge_store.EdgeStore):
         missing = [row for row, edge in zip(rows, there, strict=True) if edge is None]
         if not missing:
             return LinkOutcome.REPEATED
-        if not takes_parents(job):
-            return LinkOutcome.STARTED
+        if not takes_parents(job, fence):
+            return refused_link(fence)
         edges = NewEdges(layout, {child})
         for parent, folder in zip(parents, folders, strict=True):
             edges.learn_folder(parent, folder)

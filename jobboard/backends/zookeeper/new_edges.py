@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from jobboard.backends.edge_rows import GRAPH_TTL, EdgeRow, Outcome, parent_of_graph
-from jobboard.backends.edges import settle
+from jobboard.backends.edges import link
 from jobboard.backends.outcomes import edge_to
 from jobboard.backends.rows import Ties, Verdict
 from jobboard.backends.transition import Resolve, Transition
@@ -74,7 +74,7 @@ class NewEdges:
             self._put(EdgeRow(child.uuid, parent_text, Outcome.OPEN))
             self._marks[parent_text] = Mark(Resolve(parent_text, Outcome.GONE), now + GRAPH_TTL)
         ended = self._tallies[child.uuid].ended(failed, gone)
-        child.apply(lambda: settle(child, ended, now) or Transition(None), now)
+        child.apply(lambda: link(child, ended, now) or Transition(None), now)
 
     def _put(self, edge: EdgeRow) -> None:
         self._edges.append(edge)

@@ -27,6 +27,7 @@ from jobboard.conductor.running_job import RunningJob
 from jobboard.conductor.signals import ignore, not_in_children
 from jobboard.conductor.task import Task
 from jobboard.errors import ClaimLost, LifespanFailed
+from jobboard.family import Parent
 from jobboard.job import Posting
 from jobboard.logbook import LogBook
 from jobboard.telemetry import call_handler
@@ -231,6 +232,10 @@ class WorkerExecution:
     def signals(self) -> list[SignalRow]:
         rows: list[SignalRow] = self._ask("signals", None)
         return rows
+
+    def parents(self) -> list[Parent]:
+        parents: list[Parent] = self._ask("parents", None)
+        return parents
 
     def load_book(self, uuid: str) -> LogBook:
         book: LogBook = self._ask("load_book", uuid)

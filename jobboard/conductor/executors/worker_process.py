@@ -240,6 +240,7 @@ def _answer(execution: Execution, verb: str, content: Any) -> tuple[bool, Any]:
         "load_steps": lambda asked: execution.load_steps(*asked),
         "save_step": lambda done: execution.save_step(*done),
         "signals": lambda _: execution.signals(),
+        "parents": lambda _: execution.parents(),
         "load_book": execution.load_book,
         "save_book": execution.save_book,
     }

@@ -76,12 +76,13 @@ from jobboard.testing.contract.strict_order import StrictOrderCases
 from jobboard.testing.contract.unfinished_graphs import UnfinishedGraphCases
 from jobboard.testing.contract.verbs import PauseTellingCases, VerbCases
 from jobboard.testing.contract.waiting import WaitingCases
+from jobboard.testing.contract.waiting_owners import WaitingOwnerCases
 
 #: How many cases the contract has, every set of parameters counted.
-CONTRACT_CASES = 1564
+CONTRACT_CASES = 1579
 
 #: How many of them show what a board of shards does not hold for all of its jobs together.
-WHOLE_BOARD_CASES = 65
+WHOLE_BOARD_CASES = 66
 
 #: How many of them another deployment of a tested store runs.
 DEPLOYMENT_CASES = 173
@@ -107,7 +108,7 @@ class Contract(
     LanePauseCases, LimitRuleCases, NameLimitCases, StrictOrderCases, RateCases, LaneRaceCases,
     EdgeCases, FailedParentCases, RestoredParentCases, LinkCases, StepCases, SignalCases, FollowUpCases,
     DeclaredFollowUpCases, KeyWindowCases, MaxDelayCases, StartByCases, EdgeRetryCases, GraphCases,
-    EdgeRaceCases, StandingCases, UnfinishedGraphCases, Counted,
+    EdgeRaceCases, StandingCases, UnfinishedGraphCases, WaitingOwnerCases, Counted,
 ):  # fmt: skip
     """All that a backend must do. Derive a class ``Test...`` from it, in a module that has a fixture ``harness``."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobboard.backends.edge_rows import EdgeCounts, EdgeRow, LinkOutcome, Outcome
-from jobboard.backends.rows import IfFailed, NewJob, Posted
+from jobboard.backends.rows import Fence, IfFailed, NewJob, Posted
 from jobboard.board import JobBoard, client_of
 from jobboard.errors import NotFound
 from jobboard.job import Job, Posting
@@ -63,10 +63,10 @@ def post_after(board: JobBoard, *parents: Job | str, name: str = "resize", **opt
     return board.post(name, after=parents, **options)
 
 
-def link(board: JobBoard, child: Job | str, *parents: Job | str) -> LinkOutcome:
-    """Let a job that waits wait for more parents."""
+def link(board: JobBoard, child: Job | str, *parents: Job | str, fence: Fence | None = None) -> LinkOutcome:
+    """Let a job that waits wait for more parents; with the fence of its claim, one that is claimed."""
     uuid, *others = (each if isinstance(each, str) else each.uuid for each in (child, *parents))
-    return client_of(board).call(client_of(board).backend.edges.link, uuid, others)
+    return client_of(board).call(client_of(board).backend.edges.link, uuid, others, fence)
 
 
 def parents_of(board: JobBoard, child: Job) -> dict[str, EdgeRow]:
