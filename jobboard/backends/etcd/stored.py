@@ -159,9 +159,9 @@ class StoredJob(JobRow):
 
     ``claim_token`` is the token of ``claim``. ``hidden_from`` and ``forgotten_from`` are the moments at which a
     completed record is shown no more, and goes. The second one is for those who look at the store: the lease of the
-    record deletes it, and every version expects its place in the record. ``aliases`` are the uuids of the postings that replaced its content.
-    ``is_unreadable``: the record can't be read, and ``body`` is all of its bytes. ``newer``: all bytes of a record that
-    only later versions can read, which stays as it is.
+    record deletes it, and every version expects its place in the record. ``aliases`` are the uuids of the postings that
+    replaced its content. ``is_unreadable``: the record can't be read, and ``body`` is all of its bytes. ``newer``: all
+    bytes of a record that only later versions can read, which stays as it is.
     """
 
     hidden_from: float | None = None
