@@ -16,6 +16,7 @@ from servers.zookeeper_servers import ZooKeeperServer
 from jobboard import BoardUnavailable, Job, JobBoard, JobState, Posting, Rate
 from jobboard.backends.sweep import sweep
 from jobboard.backends.zookeeper import lanes, limits
+from jobboard.backends.zookeeper.lane_looks import LaneLooks
 from jobboard.backends.zookeeper.layout import Layout
 from jobboard.backends.zookeeper.read_modify_write import ReadModifyWrite
 from jobboard.board import client_of
@@ -321,3 +322,20 @@ def test_jobs_that_are_admitted_while_they_are_listed_stand_where_they_are_claim
     assert listed[:2] == later
     assert len(listed) == 4
     assert [job.uuid for job in limited.claim_next("owner", limit=4)] == listed
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_whose_claim_expires_before_its_call_ends_is_returned_once(
+    limited: JobBoard, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, job = harness.board(limited.name), limited.post("resize")
+
+    def exchange(*_: Any) -> bool:
+        """Take longer than the claim lasts."""
+        return eventually(lambda: other.stats().unclaimed == 1)
+
+    monkeypatch.setattr(LaneLooks, "exchange", exchange)
+    claimed = limited.claim_next("owner", limit=2, expiry=0.1)
+    assert [each.token for each in claimed] == [other.get(job.uuid).record.token]

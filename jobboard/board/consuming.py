@@ -136,6 +136,9 @@ class Consuming:
                 jobs += self._handles.claimed(rows, until)[0]
                 if len(rows) < size or len(jobs) >= most:
                     break
+            if len(jobs) > 1:
+                # Where the store was slow, one of the first claims may have expired, and a later one be of its job.
+                jobs = list({job.uuid: job for job in jobs}.values())
             if len(jobs) > largest or (jobs and jobs[-1].lane is not None):
                 # A later batch may hold better jobs, posted or abandoned since the first one; so may what comes last,
                 # which has got the slots of other jobs of its lanes.
