@@ -14,6 +14,7 @@ from helpers.embedded import MemoryHarness
 
 from jobboard import AsyncRunningJob, Handlers, JobBoard, LogBook, Posting, RunningJob
 from jobboard.aio import AsyncJobBoard
+from jobboard.conductor.execution import Execution
 from jobboard.testing import LossyBackend, eventually
 
 T = TypeVar("T")
@@ -159,3 +160,32 @@ def test_all_handlers_of_a_board_share_one_async_board(board: JobBoard) -> None:
             assert job.wait(PATIENCE)
     assert len(boards) == 2
     assert boards[0] is boards[1]
+
+
+def test_a_call_waits_for_a_cancelled_one_that_goes_on_in_its_thread(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers, write, written = Handlers(), Execution.checkpoint, list[str]()
+    is_sent, goes_on = threading.Event(), threading.Event()
+
+    def checkpoint(self: Execution, state: str) -> None:
+        if state == "older":
+            is_sent.set()
+            assert goes_on.wait(PATIENCE)
+        write(self, state)
+        written.append(state)
+
+    @handlers.handler("work")
+    async def work(job: AsyncRunningJob) -> None:
+        older = asyncio.ensure_future(job.checkpoint_state("older"))
+        assert await asyncio.to_thread(is_sent.wait, PATIENCE)
+        older.cancel()
+        newer = asyncio.ensure_future(job.checkpoint_state("newer"))
+        await asyncio.wait([newer], timeout=0.1)
+        goes_on.set()
+        await newer
+
+    monkeypatch.setattr(Execution, "checkpoint", checkpoint)
+    with conducting(board, handlers, executor="asyncio"):
+        assert board.post("work").wait(PATIENCE)
+    assert written == ["older", "newer"]

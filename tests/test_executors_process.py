@@ -19,6 +19,7 @@ from helpers.conducting import conducting, state_of
 from helpers.memory_board import board
 
 from jobboard import Conductor, EventKind, Handlers, JobBoard, JobFailed, JobState, fetch
+from jobboard.conductor.execution import Execution
 from jobboard.conductor.executors.worker_process import WorkerProcess
 from jobboard.conductor.job_facts import JobSnapshot
 from jobboard.conductor.lifespan import Lifespan
@@ -212,6 +213,20 @@ class TestWhatCrossesThePipe:
         assert after.wait(20)
         eventually(lambda: state_of(shared, closing) is JobState.TRASHED)
         assert shared.get(closing.uuid).record.reason == "its worker process died: killed by SIGKILL"
+
+    def test_the_answer_to_a_request_that_was_given_up_is_no_other_ones(
+        self, shared: JobBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given_up, checkpoint = tmp_path / "given up", Execution.checkpoint
+
+        def checkpoint_late(self: Execution, state: object) -> None:
+            eventually(given_up.exists)
+            checkpoint(self, state)
+
+        monkeypatch.setattr(Execution, "checkpoint", checkpoint_late)
+        job = shared.post("limit a request", details={"given up": str(given_up)})
+        assert job.get_result(20) == [1, 2]
+        assert job.checkpoint == "late"
 
     def test_large_details_and_results_pass(self, shared: JobBoard) -> None:
         details = {"data": "x" * 400_000, "until": "/"}

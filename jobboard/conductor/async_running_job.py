@@ -8,7 +8,7 @@ import inspect
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -52,6 +52,8 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
         self._job = job
         self._snapshot = job._snapshot
         self._begun: list[Begun[Any]] = []
+        #: The last call in a thread: it goes on there if the task that awaits it is cancelled.
+        self._in_thread: Future[Any] | None = None
 
     @property
     def lost(self) -> bool:
@@ -109,7 +111,7 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
             await asyncio.wait([earlier])
         steps = self._job._steps_now()
         with steps.alone(name):
-            row = await _in_thread(lambda: steps.begin(name))
+            row = await self._call_in_thread(lambda: steps.begin(name))
             if row is not None:
                 return steps.result_of(row)
             began = time.perf_counter()
@@ -117,7 +119,7 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
                 value = call() if inspect.iscoroutinefunction(call) else await asyncio.to_thread(call)
                 if inspect.isawaitable(value):
                     value = await value
-            return await _in_thread(lambda: steps.save(name, value, time.perf_counter() - began))
+            return await self._call_in_thread(lambda: steps.save(name, value, time.perf_counter() - began))
 
     def sleep(self, seconds: Seconds) -> Awaitable[None]:
         """End the run, and go on here in another one after so many seconds, as :meth:`RunningJob.sleep` does."""
@@ -133,7 +135,7 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
 
     async def end_with(self, result: Any) -> Any:
         """Return what the handler has returned, or what its steps make of it."""
-        return await _in_thread(lambda: self._job._steps_now().returned(result))
+        return await self._call_in_thread(lambda: self._job._steps_now().returned(result))
 
     def complete(
         self, result: Any = None, *, post: Iterable[Posting] = (), connection: Any = None, board: Any = None
@@ -168,7 +170,7 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
                 await begun
 
     def _begin(self, call: Callable[[], T]) -> Begun[T]:
-        return self._begin_task(_in_thread(call, self._earlier()))
+        return self._begin_task(self._call_in_thread(call, self._earlier()))
 
     def _earlier(self) -> Any:
         """Return the call after which the next one is made; what a step calls does not wait for that step."""
@@ -179,15 +181,19 @@ class AsyncRunningJob(JobFacts, Generic[Made]):
         self._begun = [*[one for one in self._begun if not one.is_awaited], begun]
         return begun
 
+    async def _call_in_thread(self, call: Callable[[], T], earlier: Any = None) -> T:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        # Also for one whose task was cancelled: two steps would get the same number, and the older of two checkpoints
+        # could be written last.
+        while (last := self._in_thread) is not None and not last.done():
+            await asyncio.shield(asyncio.gather(asyncio.wrap_future(last), return_exceptions=True))
+        own: Callable[[], T] = functools.partial(copy_context().run, call)
+        running = self._in_thread = _threads(os.getpid()).submit(own)
+        return await asyncio.wrap_future(running)
+
     def __repr__(self) -> str:
         return f"<Async{repr(self._job)[1:]}"
-
-
-async def _in_thread(call: Callable[[], T], earlier: Any = None) -> T:
-    if earlier is not None:
-        await asyncio.wait([earlier])
-    own: Callable[[], T] = functools.partial(copy_context().run, call)
-    return await asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), own)
 
 
 @functools.cache

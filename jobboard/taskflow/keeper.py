@@ -11,6 +11,7 @@ from jobboard.backends.rows import Verdict
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.board import JobBoard, extend_each
 from jobboard.errors import BoardUnavailable, JobBoardError
+from jobboard.forks import watch_forks
 from jobboard.heartbeat import Heartbeat
 from jobboard.participants import Run
 from jobboard.taskflow.job import TaskFlowJob
@@ -41,6 +42,11 @@ class Keeper:
         self._expiry = expiry
         #: Seconds between two renewals, and between two looks whether a participant is to register.
         self.interval = min(expiry / 3, _MAX_INTERVAL)
+        self._begin_anew_in_child()
+        watch_forks(self)
+
+    def _begin_anew_in_child(self) -> None:
+        """In a forked child: the claims and the participants are the parent's, and end with it."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._jobs: dict[str, Kept] = {}
@@ -96,7 +102,6 @@ class Keeper:
             heartbeat.leave()
 
     def _ensure_thread(self) -> None:
-        # It is not alive in a child after a fork.
         if (self._thread is None or not self._thread.is_alive()) and not self._closed.is_set():
             self._thread = threading.Thread(target=self._run, name="jobboard-keeper", daemon=True)
             self._thread.start()

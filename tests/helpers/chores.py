@@ -172,3 +172,22 @@ def close_the_pipe(_job: RunningJob) -> None:
     os.closerange(3, 100)
     for _ in range(10):
         os.open("/dev/null", os.O_RDWR)
+
+
+@handlers.handler("limit a request", max_attempts=1)
+def limit_a_request(job: RunningJob) -> list[object]:
+    """Give up a request by a signal, as libraries that limit the time of calls do, and make others."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        job.checkpoint_state("late")
+    except TimeoutError:
+        Path(job.details["given up"]).touch()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    return [job.step("first", lambda: 1), job.step("second", lambda: 2)]

@@ -72,7 +72,9 @@ class Worker:
         self._resources = Resources(plain_ones(self._lifespans.values()))
         self._contexts = FreshContexts()
         self._queue: queue.SimpleQueue[list[WorkerExecution] | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[int, tuple[bool, Any]]] = queue.SimpleQueue()
+        #: The number of the last request to the conductor.
+        self._asked = 0
         self._sending = threading.Lock()
         self._asking = threading.Lock()
         #: Those that the call serves which runs now: one, or the jobs of a batch.
@@ -166,8 +168,12 @@ class Worker:
     def ask_for(self, execution: WorkerExecution, verb: str, content: Any) -> Any:
         # One request at a time, or one thread of a handler would get the answer to another.
         with self._asking:
-            self.send_for(execution, verb, content)
-            succeeded, value = self._answers.get()
+            self._asked += 1
+            self.send_for(execution, verb, (self._asked, content))
+            number, (succeeded, value) = self._answers.get()
+            while number != self._asked:
+                # A signal's handler has raised something here, such as a time limit, before the answer came.
+                number, (succeeded, value) = self._answers.get()
         if not succeeded:
             raise value
         return value

@@ -125,7 +125,8 @@ class WorkerProcess:
             elif verb == "report":
                 self._executions[index].report(content)
             else:
-                self._send("answer", _answer(self._executions[index], verb, content))
+                asked, content = content
+                self._send("answer", (asked, _answer(self._executions[index], verb, content)))
 
     def _receive(self) -> tuple[int, int, str, Any]:
         # A dead worker need not end the pipe: a process that it forked in C may keep its other end open.
