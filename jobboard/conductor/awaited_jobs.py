@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeGuard
+from typing import Protocol, TypeGuard, TypeVar
 
 from jobboard.errors import InvalidPosting
 from jobboard.job import JobOrUuid, NamesJob, Posting
@@ -15,13 +15,22 @@ from jobboard.types import Seconds
 
 Jobs = Iterable[Posting | JobOrUuid]
 
+T_co = TypeVar("T_co", covariant=True)
 
-def is_jobs(after: Seconds | Jobs | None) -> TypeGuard[Jobs]:
+
+class Several(Protocol[T_co]):
+    """Several of a kind, as lists, tuples and sets are; to a type checker, a text is not several texts."""
+
+    def __iter__(self) -> Iterator[T_co]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+
+
+def is_jobs(after: Seconds | Several[Posting | JobOrUuid] | None) -> TypeGuard[Several[Posting | JobOrUuid]]:
     """Whether this names jobs, and no span of time."""
     return after is not None and not isinstance(after, (int, float, timedelta))
 
 
-def check_jobs(jobs: Jobs) -> tuple[Posting | str, ...]:
+def check_jobs(jobs: Jobs | Several[Posting | JobOrUuid]) -> tuple[Posting | str, ...]:
     """Return the jobs that one is to wait for: postings as they are, the uuids of others.
 
     :raises TypeError: they are none.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jobboard.backends.reasons import WAITS_FOR_JOBS, sleeps, waits_for
 from jobboard.codec import decode, encode
-from jobboard.conductor.awaited_jobs import check_jobs, fixed_jobs, is_jobs
+from jobboard.conductor.awaited_jobs import Several, check_jobs, fixed_jobs, is_jobs
 from jobboard.converter import Converter
 from jobboard.errors import AlreadyPosted, InvalidPosting
 from jobboard.job import JobOrUuid, Posting
@@ -57,7 +57,7 @@ class RunAgain(Exception):
     def __init__(
         self,
         at: datetime | None = None,
-        after: Seconds | Iterable[Posting | JobOrUuid] | None = None,
+        after: Seconds | Several[Posting | JobOrUuid] | None = None,
         *,
         pause_lane: bool = False,
     ) -> None:
