@@ -15,7 +15,7 @@ from jobboard.operate.flow import flow_of, flow_view, timeline_of
 from jobboard.operate.status import status
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, memory_board
 
 
 @pytest.fixture
@@ -245,3 +245,40 @@ def test_a_plain_job_has_none_of_it(board: JobBoard) -> None:
     assert flow_view(flow) == {"parents": None, "steps": [], "signals": []}
     assert not flow.has_relatives
     assert timeline_of(flow) == []
+
+
+def missed_run(board: JobBoard, parents: dict[str, list[str]], failed: str) -> dict[str, Job]:
+    """Post a graph of jobs that have to begin within a minute, trash one, and let the minute go by."""
+    jobs = post_graph(board, parents, start_by=datetime.now(UTC) + timedelta(minutes=1))
+    board.trash(jobs[failed], by="ada", reason="disk full")
+    clock_of(board).move(61)
+    assert board.claim_next("w") == []
+    return jobs
+
+
+def test_a_job_that_had_not_begun_in_time_names_what_it_waited_for() -> None:
+    with memory_board("missed") as board:
+        jobs = missed_run(board, {"extract": [], "gather": ["extract"], "load": ["gather"]}, "extract")
+        for name in ("gather", "load"):
+            found = reasons(jobs[name])
+            assert list(found) == ["trashed", "parent_failed"]
+            assert found["parent_failed"].startswith(
+                f"It still waits for job {jobs['extract'].uuid} (extract), which is in the trash: disk full."
+            )
+            assert found["parent_failed"].endswith(f"jobboard restore {jobs['extract'].uuid} --with-children")
+            assert "jobboard restore" not in found["trashed"]
+
+
+def test_a_job_that_had_not_begun_in_time_names_the_live_job_that_it_waits_for() -> None:
+    with memory_board("slow") as board:
+        slow = board.post("slow")
+        late = board.post("late", after=[slow], start_by=datetime.now(UTC) + timedelta(minutes=1))
+        clock_of(board).move(61)
+        board.claim(slow, "w", 600)
+        assert board.get(late.uuid).state is JobState.TRASHED
+        found = reasons(late)
+        assert list(found) == ["trashed", "parents"]
+        assert f"job {slow.uuid} (slow), which is claimed" in found["parents"]
+        assert found["parents"].endswith(f"jobboard restore {late.uuid}")
+        board.consume(slow, "w")
+        assert list(reasons(late)) == ["trashed"]
