@@ -10,7 +10,7 @@ import pytest
 from helpers.command_line import Run, as_json
 from helpers.graphs import end, post_graph
 
-from jobboard import Job, JobBoard, JobState, Posting
+from jobboard import Job, JobBoard, JobPriority, JobState, Posting
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.cli.app import run
@@ -242,6 +242,18 @@ class TestWithChildren:
         for name in PIPELINE:
             end(board, jobs[name])
         assert set(states(jobs).values()) == {"complete"}
+
+    def test_reprioritize_takes_what_waits(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, {**PIPELINE, "else": []})
+        end(board, jobs["fetch"])
+        board.claim(jobs["scan"], "w")
+        arguments = ("reprioritize", jobs["fetch"].uuid, "--with-children", "--priority", "very_high")
+        rows = as_json(jobboard(*arguments, "--dry-run", "--json"))
+        assert [(row["name"], row["state"]) for row in rows] == [("page", "BLOCKED"), ("resize", "UNCLAIMED")]
+        data = as_json(jobboard(*arguments, "--yes", "--note", "the morning needs it", "--json"))
+        assert data == {"reprioritized": 2, "left_out": 2, "refused": []}
+        urgent = {name for name, job in jobs.items() if board.get(job.uuid).priority is JobPriority.VERY_HIGH}
+        assert urgent == {"page", "resize"}
 
     def test_only_what_is_in_a_fitting_state_is_taken(self, jobboard: Run, board: JobBoard) -> None:
         jobs = post_graph(board, PIPELINE)

@@ -14,7 +14,7 @@ from jobboard.cli.selecting import is_filtered, report_outcome, show_targets
 from jobboard.cli.session import Function, Session, confirm
 from jobboard.client.edge_reading import MAX_JOBS
 from jobboard.naming import label_of
-from jobboard.operate.bulk import ACTIONS, Target, of_what
+from jobboard.operate.bulk import Action, Target, of_what
 from jobboard.operate.finding import find_job
 from jobboard.operate.with_children import family_of
 from jobboard.states import JobState
@@ -29,14 +29,17 @@ _OPTION = click.option(
 )
 
 
-def may_take_children(right: str) -> Callable[[Function], Function]:
-    """Return a decorator that adds the option; with it, the command does to all of them what ``right`` names."""
+def may_take_children(action_of: Callable[..., Action]) -> Callable[[Function], Function]:
+    """Return a decorator that adds the option.
+
+    :param action_of: returns what the command then does to all of them; it gets the options of the command.
+    """
 
     def decorate(function: Function) -> Function:
         @_OPTION
         @functools.wraps(function)
         def either(session: Session, /, *, with_children: bool, **given: Any) -> Any:
-            return _change(session, right, **given) if with_children else function(session, **given)
+            return _change(session, action_of(**given), **given) if with_children else function(session, **given)
 
         return either
 
@@ -45,7 +48,7 @@ def may_take_children(right: str) -> Callable[[Function], Function]:
 
 def _change(
     session: Session,
-    right: str,
+    action: Action,
     *,
     job: str | None,
     everything: bool,
@@ -57,7 +60,7 @@ def _change(
 ) -> None:
     if job is None or everything or is_filtered():
         raise click.UsageError("--with-children needs one JOB, and no filters")
-    board, action = session.board(), ACTIONS[right]
+    board = session.board()
     family = family_of(board, find_job(board, job, action.states), action)
     if not family.is_whole:
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
