@@ -282,3 +282,39 @@ def test_a_job_that_had_not_begun_in_time_names_the_live_job_that_it_waits_for()
         assert found["parents"].endswith(f"jobboard restore {late.uuid}")
         board.consume(slow, "w")
         assert list(reasons(late)) == ["trashed"]
+
+
+def test_the_status_says_once_what_had_not_begun_since_one_job_failed() -> None:
+    with memory_board("once") as board:
+        run = {"extract": [], "gather": ["extract"], "load": ["gather"], "publish": ["load", "gather"]}
+        jobs = missed_run(board, run, "extract")
+        (finding,) = status(board)["findings"]
+        assert (finding["kind"], finding["about"]) == ("parent_failed", jobs["extract"].uuid)
+        assert finding["text"].startswith("1 job, and what waits for it, waits for job ")
+        assert finding["text"].endswith(f"jobboard restore {jobs['extract'].uuid} --with-children")
+
+
+def test_the_status_says_once_what_had_not_begun_since_its_parent_is_slow() -> None:
+    with memory_board("slow") as board:
+        first = post_graph(board, {"a": [], "b": ["a"], "c": ["b"]}, start_by=datetime.now(UTC) + timedelta(minutes=1))
+        board.claim(first["a"], "w", 600)
+        clock_of(board).move(61)
+        told = {one["kind"]: one["text"] for one in status(board)["findings"]}
+        assert told["not_begun"].startswith(
+            "2 jobs are in the trash that had not begun by the moment that start_by gives"
+        )
+        assert "trash" not in told
+
+
+def test_the_status_names_more_than_five_jobs_for_which_others_wait() -> None:
+    with memory_board("many") as board:
+        parents = [board.post("fetch", {"n": number}) for number in range(8)]
+        for parent in parents:
+            board.post("sum", after=[parent])
+            board.trash(parent, reason="HTTPError: 500")
+        (text,) = [one["text"] for one in status(board)["findings"] if one["kind"] == "parents_failed"]
+        assert text.startswith("8 jobs wait for 8 jobs named 'fetch'")
+        for number in range(120):
+            board.trash(board.post("fetch", {"n": number}), reason="HTTPError: 500")
+        texts = [one["text"] for one in status(board)["findings"] if one["kind"] == "parents_failed"]
+        assert texts[0].startswith("8 jobs wait for 8 or more jobs named 'fetch'")
