@@ -291,6 +291,29 @@ class TestWithChildren:
         assert data == {"restored": 1, "left_out": 3, "refused": []}
 
     @pytest.mark.usefixtures("jobboard")
+    def test_restore_names_what_was_cancelled_or_is_complete_since(
+        self, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before, fetch = board.post("before"), board.post("fetch")
+        cancelled = board.post("enrich", after=[fetch], if_failed="cancel")
+        watch = board.post("watch", after=[fetch], if_failed="run")
+        mail = board.post("mail", after=[watch])
+        other = board.post("other", after=[before])
+        end(board, before)
+        end(board, other)
+        board.trash(fetch)
+        for job in (watch, mail):
+            end(board, job)
+        run(["restore", fetch.uuid, "--with-children", "--yes", "--json"])
+        said = capsys.readouterr()
+        assert "2 jobs that waited for what is restored have ended, and won't come back" in said.err
+        assert f"{cancelled.uuid} (cancelled, or forgotten)" in said.err
+        assert f"{mail.uuid} (mail, complete)" in said.err
+        data = as_json(said.out)
+        assert sorted(data["ended"]) == sorted([cancelled.uuid, mail.uuid])
+        assert data["went_on"] == [watch.uuid]
+
+    @pytest.mark.usefixtures("jobboard")
     def test_what_nobody_has_claimed_waits_again(self, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:
         fetch = board.post("fetch")
         trashed, claimable, delayed = (

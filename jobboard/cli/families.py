@@ -19,7 +19,7 @@ from jobboard.operate.finding import find_job
 from jobboard.operate.with_children import family_of
 from jobboard.states import JobState
 
-#: How many jobs that went on without their parents are listed.
+#: How many jobs that are not brought back are listed.
 _MAX_NAMED = 3
 
 _OPTION = click.option(
@@ -66,6 +66,8 @@ def _change(
         raise click.ClickException(f"more than {MAX_JOBS:,} jobs wait for it, so nothing was changed")
     if family.went_on:
         session.output.warn(_of_those_that_went_on(family.went_on))
+    if family.ended:
+        session.output.warn(_of_those_that_ended(family.ended))
     what = of_what(family.targets)
     left_out = f"; {count(family.left_out, 'job')} in other states left out" if family.left_out else ""
     if dry_run:
@@ -78,16 +80,16 @@ def _change(
     more: dict[str, Any] = {"left_out": family.left_out}
     if family.went_on:
         more["went_on"] = [target.uuid for target in family.went_on]
+    if family.ended:
+        more["ended"] = list(family.ended)
     report_outcome(session, action, family.targets, outcome, more, left_out)
 
 
 def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
     """Return what an operator must know of jobs that don't wait for their parents again."""
-    named = [
-        f"{target.uuid} ({label_of(target.name, target.key)}, {state.value.lower()})"
-        for target, state in islice(states.items(), _MAX_NAMED)
-    ]
-    more = f" and {len(states) - _MAX_NAMED:,} more" if len(states) > _MAX_NAMED else ""
+    told = {
+        target.uuid: f"{label_of(target.name, target.key)}, {state.value.lower()}" for target, state in states.items()
+    }
     their = "their" if len(states) != 1 else "its"
     advice = (
         "; to run what is trashed after its parents, restore these alone, and it once they are complete"
@@ -96,5 +98,17 @@ def _of_those_that_went_on(states: Mapping[Target, JobState]) -> str:
     )
     return (
         f"{of_what(list(states))} went on without {their} parents once, and will not wait for them again: "
-        f"{', '.join(named)}{more}{advice}"
+        f"{_named(told)}{advice}"
     )
+
+
+def _of_those_that_ended(ends: Mapping[str, str]) -> str:
+    """Return what an operator must know of jobs that waited for what is restored, and have ended since."""
+    is_one = len(ends) == 1
+    which = f"{count(len(ends), 'job')} that waited for what is restored {'has' if is_one else 'have'} ended"
+    return f"{which}, and won't come back: {_named(ends)}; post {'it' if is_one else 'them'} anew if need be"
+
+
+def _named(told: Mapping[str, str]) -> str:
+    named = [f"{uuid} ({what})" for uuid, what in islice(told.items(), _MAX_NAMED)]
+    return ", ".join(named) + (f" and {len(told) - _MAX_NAMED:,} more" if len(told) > _MAX_NAMED else "")
