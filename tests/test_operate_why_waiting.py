@@ -269,6 +269,21 @@ def test_a_job_that_had_not_begun_in_time_names_what_it_waited_for() -> None:
             assert "jobboard restore" not in found["trashed"]
 
 
+def test_the_one_of_many_parents_that_failed_is_named_after_start_by() -> None:
+    with memory_board("wide") as board:
+        parts = board.post_many([Posting("part") for _ in range(150)])
+        gather = board.post("gather", after=parts, start_by=datetime.now(UTC) + timedelta(minutes=1))
+        failed = max(parts, key=lambda part: part.uuid)
+        for part in parts:
+            if part is failed:
+                board.trash(part, reason="disk full")
+            else:
+                end(board, part)
+        clock_of(board).move(61)
+        assert board.claim_next("w") == []
+        assert failed.uuid in reasons(gather)["parent_failed"]
+
+
 def test_a_job_that_had_not_begun_in_time_names_the_live_job_that_it_waits_for() -> None:
     with memory_board("slow") as board:
         slow = board.post("slow")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from jobboard.backends.edge_rows import EdgeRow, Outcome
 from jobboard.backends.reasons import MISSED
 from jobboard.backends.rows import JobRow
 from jobboard.board import client_of
+from jobboard.client.edge_reading import parents_of_each
 from jobboard.graph.blocked import Wait, wait_of
 from jobboard.naming import named
 from jobboard.operate.reason import Reason
@@ -19,8 +21,8 @@ from jobboard.text import in_one_line
 if TYPE_CHECKING:
     from jobboard.board import JobBoard
 
-#: How many levels are looked at, how many jobs of each, and how many parents of each job.
-MAX_LEVELS, MAX_WIDTH, MAX_PARENTS = 10, 100, 100
+#: How many levels are looked at, how many jobs of each, and how many edges to find them.
+MAX_LEVELS, MAX_WIDTH, MAX_EDGES = 10, 100, 10_000
 #: How many jobs are named.
 MAX_NAMED = 3
 
@@ -33,7 +35,8 @@ def missed_waiting(row: JobRow) -> bool:
 def why_missed(board: JobBoard, row: JobRow) -> Iterator[Reason]:
     """Yield what such a job waits for over all levels: what is in the trash for another cause, and else what is live.
 
-    Kinds: ``parent_failed``, ``parents``. Two requests a level, 20 at most, and one for each of three that has a key.
+    Kinds: ``parent_failed``, ``parents``. Two requests a level, of ten at most, and one for each 100 parents of a job
+    that has more than 20; one for each of three jobs that has a key.
     """
     failed, live = _causes(board, row)
     for one in failed[:MAX_NAMED]:
@@ -84,5 +87,6 @@ def _parents(board: JobBoard, uuids: Sequence[str], seen: set[str]) -> list[JobR
 
 def _edges(board: JobBoard, uuids: Sequence[str]) -> Iterator[EdgeRow]:
     client = client_of(board)
-    for page in client.call(client.backend.edges.first_parents, list(uuids), MAX_PARENTS):
-        yield from (edge for edge in page.edges if edge.outcome in (Outcome.OPEN, Outcome.FAILED))
+    found = parents_of_each(client.call, client.backend.edges, uuids)
+    edges = islice((edge for _, edges in found for edge in edges), MAX_EDGES)
+    yield from (edge for edge in edges if edge.outcome in (Outcome.OPEN, Outcome.FAILED))
