@@ -10,7 +10,7 @@ import pytest
 from helpers.command_line import Run, as_json
 from helpers.graphs import end, post_graph
 
-from jobboard import Job, JobBoard, JobState, Posting
+from jobboard import Job, JobBoard, JobPriority, JobState, Posting
 from jobboard.backends.rows import Abandonment, Fence
 from jobboard.board import client_of
 from jobboard.cli.app import run
@@ -243,6 +243,18 @@ class TestWithChildren:
             end(board, jobs[name])
         assert set(states(jobs).values()) == {"complete"}
 
+    def test_reprioritize_takes_what_waits(self, jobboard: Run, board: JobBoard) -> None:
+        jobs = post_graph(board, {**PIPELINE, "else": []})
+        end(board, jobs["fetch"])
+        board.claim(jobs["scan"], "w")
+        arguments = ("reprioritize", jobs["fetch"].uuid, "--with-children", "--priority", "very_high")
+        rows = as_json(jobboard(*arguments, "--dry-run", "--json"))
+        assert [(row["name"], row["state"]) for row in rows] == [("page", "BLOCKED"), ("resize", "UNCLAIMED")]
+        data = as_json(jobboard(*arguments, "--yes", "--note", "the morning needs it", "--json"))
+        assert data == {"reprioritized": 2, "left_out": 2, "refused": []}
+        urgent = {name for name, job in jobs.items() if board.get(job.uuid).priority is JobPriority.VERY_HIGH}
+        assert urgent == {"page", "resize"}
+
     def test_only_what_is_in_a_fitting_state_is_taken(self, jobboard: Run, board: JobBoard) -> None:
         jobs = post_graph(board, PIPELINE)
         end(board, jobs["fetch"])
@@ -277,6 +289,29 @@ class TestWithChildren:
         data = as_json(capsys.readouterr().out)
         assert sorted(data.pop("went_on")) == sorted(job.uuid for job in (running, failed, scanned))
         assert data == {"restored": 1, "left_out": 3, "refused": []}
+
+    @pytest.mark.usefixtures("jobboard")
+    def test_restore_names_what_was_cancelled_or_is_complete_since(
+        self, board: JobBoard, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before, fetch = board.post("before"), board.post("fetch")
+        cancelled = board.post("enrich", after=[fetch], if_failed="cancel")
+        watch = board.post("watch", after=[fetch], if_failed="run")
+        mail = board.post("mail", after=[watch])
+        other = board.post("other", after=[before])
+        end(board, before)
+        end(board, other)
+        board.trash(fetch)
+        for job in (watch, mail):
+            end(board, job)
+        run(["restore", fetch.uuid, "--with-children", "--yes", "--json"])
+        said = capsys.readouterr()
+        assert "2 jobs that waited for what is restored have ended, and won't come back" in said.err
+        assert f"{cancelled.uuid} (cancelled, or forgotten)" in said.err
+        assert f"{mail.uuid} (mail, complete)" in said.err
+        data = as_json(said.out)
+        assert sorted(data["ended"]) == sorted([cancelled.uuid, mail.uuid])
+        assert data["went_on"] == [watch.uuid]
 
     @pytest.mark.usefixtures("jobboard")
     def test_what_nobody_has_claimed_waits_again(self, board: JobBoard, capsys: pytest.CaptureFixture[str]) -> None:

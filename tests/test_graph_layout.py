@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from jobboard.graph.folding import MAX_UNFOLDED, OTHERS, folded
+from jobboard.graph.folding import MANY, MAX_UNFOLDED, OTHERS, folded
 from jobboard.graph.layering import Pair, layers_of, without_cycles
 from jobboard.graph.model import Edge, Graph, Node
 from jobboard.operate.graph.layout import layout_of
@@ -107,6 +107,33 @@ def test_ten_thousand_nodes_are_folded_and_placed_at_a_cost_that_grows_with_them
 
 def test_a_small_graph_is_not_folded() -> None:
     graph = graph_of([("0", str(number)) for number in range(1, MAX_UNFOLDED)], "0")
+    assert folded(graph) is graph
+
+
+def fan_of(states: dict[str, int]) -> Graph:
+    """Return a step, its parts, so many of each state, and a job that waits for them."""
+    parts = [(f"{state}-{number}", state) for state, many in states.items() for number in range(many)]
+    nodes = {"0": Node("0", "plan", "COMPLETE"), **{part: Node(part, "part", state) for part, state in parts}}
+    nodes["end"] = Node("end", "gather", "BLOCKED")
+    edges = [pair for part, _ in parts for pair in (Edge("0", part), Edge(part, "end"))]
+    return Graph("0", nodes, tuple(edges))
+
+
+def test_the_parts_of_a_small_fan_out_are_folded_but_for_those_in_the_trash() -> None:
+    small = folded(fan_of({"COMPLETE": 15, "CLAIMED": 3, "TRASHED": 2}))
+    assert small.is_folded
+    assert [(node.name, node.state, node.number) for node in small.nodes.values()] == [
+        ("plan", "COMPLETE", 1),
+        ("part", "COMPLETE", 15),
+        ("part", "CLAIMED", 3),
+        ("part", "TRASHED", 1),
+        ("part", "TRASHED", 1),
+        ("gather", "BLOCKED", 1),
+    ]
+
+
+def test_a_fan_out_of_a_few_parts_is_not_folded() -> None:
+    graph = fan_of({"COMPLETE": MANY - 2, "TRASHED": 1})
     assert folded(graph) is graph
 
 

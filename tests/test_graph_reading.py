@@ -186,6 +186,22 @@ def test_jobs_are_shown_with_their_keys_and_folded_ones_without(board: JobBoard)
     assert list(tree_of(folded(graph, most=2)))[1].startswith("└─ 3 x part")
 
 
+def test_parts_are_in_the_order_of_their_keys_or_else_of_their_posts(board: JobBoard) -> None:
+    top = Posting("top")
+    keyed = [Posting("keyed", key=f"p:{number}", after=[top]) for number in (10, 9, 2, 1)]
+    plain = [Posting("plain", {"number": number}, after=[top]) for number in range(8)]
+    jobs = board.post_many([top, *keyed, *plain, Posting("gather", after=[*keyed, *plain])])
+    in_order = [*sorted(jobs[1:5], key=lambda job: int(str(job.key)[2:])), *jobs[5:-1]]
+    uuids = [job.uuid for job in in_order]
+    for start in (jobs[0], jobs[4], jobs[-1]):
+        graph = board.graph(start)
+        assert [node.uuid for node in graph.children(jobs[0].uuid)] == uuids
+        assert [node.uuid for node in graph.parents(jobs[-1].uuid)] == uuids
+        assert [uuid for uuid in graph.nodes if uuid in uuids and uuid != start.uuid] == [
+            uuid for uuid in uuids if uuid != start.uuid
+        ]
+
+
 def test_plain_data_has_all(board: JobBoard) -> None:
     plain = plain_of(GRAPH)
     assert plain["jobs"] == 1202

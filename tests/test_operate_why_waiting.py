@@ -15,7 +15,7 @@ from jobboard.operate.flow import flow_of, flow_view, timeline_of
 from jobboard.operate.status import status
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
-from jobboard.testing import eventually
+from jobboard.testing import clock_of, eventually, memory_board
 
 
 @pytest.fixture
@@ -245,3 +245,91 @@ def test_a_plain_job_has_none_of_it(board: JobBoard) -> None:
     assert flow_view(flow) == {"parents": None, "steps": [], "signals": []}
     assert not flow.has_relatives
     assert timeline_of(flow) == []
+
+
+def missed_run(board: JobBoard, parents: dict[str, list[str]], failed: str) -> dict[str, Job]:
+    """Post a graph of jobs that have to begin within a minute, trash one, and let the minute go by."""
+    jobs = post_graph(board, parents, start_by=datetime.now(UTC) + timedelta(minutes=1))
+    board.trash(jobs[failed], by="ada", reason="disk full")
+    clock_of(board).move(61)
+    assert board.claim_next("w") == []
+    return jobs
+
+
+def test_a_job_that_had_not_begun_in_time_names_what_it_waited_for() -> None:
+    with memory_board("missed") as board:
+        jobs = missed_run(board, {"extract": [], "gather": ["extract"], "load": ["gather"]}, "extract")
+        for name in ("gather", "load"):
+            found = reasons(jobs[name])
+            assert list(found) == ["trashed", "parent_failed"]
+            assert found["parent_failed"].startswith(
+                f"It still waits for job {jobs['extract'].uuid} (extract), which is in the trash: disk full."
+            )
+            assert found["parent_failed"].endswith(f"jobboard restore {jobs['extract'].uuid} --with-children")
+            assert "jobboard restore" not in found["trashed"]
+
+
+def test_the_one_of_many_parents_that_failed_is_named_after_start_by() -> None:
+    with memory_board("wide") as board:
+        parts = board.post_many([Posting("part") for _ in range(150)])
+        gather = board.post("gather", after=parts, start_by=datetime.now(UTC) + timedelta(minutes=1))
+        failed = max(parts, key=lambda part: part.uuid)
+        for part in parts:
+            if part is failed:
+                board.trash(part, reason="disk full")
+            else:
+                end(board, part)
+        clock_of(board).move(61)
+        assert board.claim_next("w") == []
+        assert failed.uuid in reasons(gather)["parent_failed"]
+
+
+def test_a_job_that_had_not_begun_in_time_names_the_live_job_that_it_waits_for() -> None:
+    with memory_board("slow") as board:
+        slow = board.post("slow")
+        late = board.post("late", after=[slow], start_by=datetime.now(UTC) + timedelta(minutes=1))
+        clock_of(board).move(61)
+        board.claim(slow, "w", 600)
+        assert board.get(late.uuid).state is JobState.TRASHED
+        found = reasons(late)
+        assert list(found) == ["trashed", "parents"]
+        assert f"job {slow.uuid} (slow), which is claimed" in found["parents"]
+        assert found["parents"].endswith(f"jobboard restore {late.uuid}")
+        board.consume(slow, "w")
+        assert list(reasons(late)) == ["trashed"]
+
+
+def test_the_status_says_once_what_had_not_begun_since_one_job_failed() -> None:
+    with memory_board("once") as board:
+        run = {"extract": [], "gather": ["extract"], "load": ["gather"], "publish": ["load", "gather"]}
+        jobs = missed_run(board, run, "extract")
+        (finding,) = status(board)["findings"]
+        assert (finding["kind"], finding["about"]) == ("parent_failed", jobs["extract"].uuid)
+        assert finding["text"].startswith("1 job, and what waits for it, waits for job ")
+        assert finding["text"].endswith(f"jobboard restore {jobs['extract'].uuid} --with-children")
+
+
+def test_the_status_says_once_what_had_not_begun_since_its_parent_is_slow() -> None:
+    with memory_board("slow") as board:
+        first = post_graph(board, {"a": [], "b": ["a"], "c": ["b"]}, start_by=datetime.now(UTC) + timedelta(minutes=1))
+        board.claim(first["a"], "w", 600)
+        clock_of(board).move(61)
+        told = {one["kind"]: one["text"] for one in status(board)["findings"]}
+        assert told["not_begun"].startswith(
+            "2 jobs are in the trash that had not begun by the moment that start_by gives"
+        )
+        assert "trash" not in told
+
+
+def test_the_status_names_more_than_five_jobs_for_which_others_wait() -> None:
+    with memory_board("many") as board:
+        parents = [board.post("fetch", {"n": number}) for number in range(8)]
+        for parent in parents:
+            board.post("sum", after=[parent])
+            board.trash(parent, reason="HTTPError: 500")
+        (text,) = [one["text"] for one in status(board)["findings"] if one["kind"] == "parents_failed"]
+        assert text.startswith("8 jobs wait for 8 jobs named 'fetch'")
+        for number in range(120):
+            board.trash(board.post("fetch", {"n": number}), reason="HTTPError: 500")
+        texts = [one["text"] for one in status(board)["findings"] if one["kind"] == "parents_failed"]
+        assert texts[0].startswith("8 jobs wait for 8 or more jobs named 'fetch'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from helpers.counted_requests import count_requests
 
@@ -29,6 +31,10 @@ def _post_all_that_costs(board: JobBoard) -> None:
         parent = board.post("parent", key=str(number))
         board.post("child", after=[parent])
         board.trash(parent)
+    for name in ("slow", "late"):
+        slow = board.post(name)
+        board.post("late", after=[slow], start_by=datetime.now(UTC) + timedelta(seconds=1))
+    clock_of(board).move(2)
     for number in range(501):
         board.schedules.add(Schedule(f"s{number}", Every(hours=1), "a"))
 
@@ -41,6 +47,6 @@ def test_all_that_a_status_can_cost(monkeypatch: pytest.MonkeyPatch) -> None:
         costs = {kind: sent.count(kind) for kind in sorted(set(sent))}
         assert costs == {
             "stats": 1, "pauses": 1, "all": 2, "now": 1, "page": 25, "holders": 1, "shortages": 1, "longest": 1,
-            "lane": 10, "children": 5, "read": 5, "find": 5,
+            "lane": 10, "children": 5, "read": 6, "find": 5, "first_children": 1, "first_parents": 1,
         }  # fmt: skip
-        assert len(sent) == 58
+        assert len(sent) == 61

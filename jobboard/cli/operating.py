@@ -69,12 +69,14 @@ def run_now(session: Session, /, **which: Any) -> None:
     "reprioritize",
     "jobboard reprioritize 3f2a --priority high",
     "jobboard reprioritize --job-name resize --older-than 1h --priority very_high --note 'they wait for it' --yes",
+    "jobboard reprioritize 3f2a --with-children --priority high --yes",
 )
 @one_some_or_all
 @click.option("--priority", type=PRIORITY, required=True, help="What the jobs get.")
 @by_and_note
 @selectors(among=LIVE - {JobState.CLAIMED})
 @pass_session
+@may_take_children(lambda priority, **_: reprioritizing(priority))
 def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
     """Give jobs that wait another priority; asks first if it is not one JOB. Claimed jobs are refused."""
     change_selected(session, reprioritizing(priority), **which)
@@ -89,7 +91,7 @@ def reprioritize(session: Session, /, priority: str, **which: Any) -> None:
 @by_and_note
 @selectors(among=LIVE)
 @pass_session
-@may_take_children("trash")
+@may_take_children(lambda **_: ACTIONS["trash"])
 def trash(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Put jobs into the trash, of any owner; asks first if it is not one JOB."""
     if job is not None and is_for_one(dry_run):
@@ -172,7 +174,7 @@ def _show_groups(session: Session, jobs: Iterator[Job]) -> None:
 @by_and_note
 @selectors(among={JobState.TRASHED})
 @pass_session
-@may_take_children("restore")
+@may_take_children(lambda **_: ACTIONS["restore"])
 def restore(session: Session, /, **which: Any) -> None:
     """Bring jobs back from the trash, with no attempts used; asks first if it is not one JOB."""
     change_selected(session, ACTIONS["restore"], **which)

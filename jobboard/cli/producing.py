@@ -112,7 +112,7 @@ def signal(session: Session, job: str, name: str, value: str | None, by: str) ->
 @by_and_note
 @selectors(among=LIVE)
 @pass_session
-@may_take_children("cancel")
+@may_take_children(lambda **_: ACTIONS["cancel"])
 def cancel(session: Session, /, job: str | None, by: str, note: str | None, dry_run: bool, **which: Any) -> None:
     """Take jobs off the board; of those that are claimed, ask the owner to stop. Asks first unless it is one JOB."""
     if job is None or not is_for_one(dry_run):

@@ -42,12 +42,13 @@ _FORMATS: dict[str, Callable[[Graph], Iterator[str]]] = {"tree": tree_of, "dot":
     type=click.Choice([*_FORMATS, "json"]),
     help="How to write the graph: tree (the default), dot for Graphviz, mermaid, or json, which folds nothing.",
 )
-@click.option("--no-fold", is_flag=True, help="Each job of the graph by itself, also if there are more than 200.")
+@click.option("--no-fold", is_flag=True, help="Each job of the graph by itself, however many there are.")
 @pass_session
 def show(session: Session, job: str, details: bool, graph: bool, form: str | None, no_fold: bool) -> None:
     """Show a job: its posting, its record, its steps and its history; or the graph that it is a part of.
 
-    A graph of more than 200 jobs is folded: jobs of one name and state are one line.
+    A graph is folded where 20 jobs of a name stand beside each other: those of one state are one line, but for those in
+    the trash. One of more than 200 jobs is folded as a whole.
     """
     if not graph and (form is not None or no_fold):
         raise click.UsageError("--format and --no-fold are for --graph")

@@ -22,7 +22,7 @@ PAGES = {
     ),
     **dict.fromkeys(("overdue", "set_aside", "skips", "misses", "no_handler"), "schedules"),
     **dict.fromkeys(("schedulers_paused", "schedule_paused"), "schedules"),
-    "parent_failed": "jobs",
+    **dict.fromkeys(("parent_failed", "not_begun"), "jobs"),
     **dict.fromkeys(("failing", "parents_failed", "trash"), "trash"),
     **dict.fromkeys(("held_back", "short", "not_durable", "clock"), "health"),
 }

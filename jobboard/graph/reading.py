@@ -16,6 +16,7 @@ from jobboard.graph.blocked import waits_for
 from jobboard.graph.holding import held_of
 from jobboard.graph.layering import layers_of
 from jobboard.graph.model import CANCELLED, COMPLETE, GONE, Edge, Graph, Node, links_of
+from jobboard.graph.ordering import in_order
 from jobboard.record import decoded_or_none
 from jobboard.states import JobState
 from jobboard.text import last_line_of
@@ -117,7 +118,9 @@ class _Reader:
         known = {uuid: row for uuid, row in self.rows.items() if row is not None}
         held = held_of(known, links_of(self.rows, self.edges).children)
         nodes = {uuid: self._node(uuid, self.rows[uuid], uuid in held) for uuid in self.shown()}
-        edges = tuple(Edge(*pair) for pair in self.edges if self.is_shown(pair))
+        places = {uuid: place for place, uuid in enumerate(in_order(nodes, self.rows))}
+        pairs = sorted(filter(self.is_shown, self.edges), key=lambda pair: (places[pair[0]], places[pair[1]]))
+        edges = tuple(Edge(*pair) for pair in pairs)
         return Graph(root, nodes, edges, self.is_whole)
 
     def shown(self) -> list[str]:
@@ -211,6 +214,8 @@ class _Reader:
                 new[uuid] = None
             self._keep(edge)
         self.add(list(new))
+        for uuid in in_order(new, self.rows):
+            self.rows[uuid] = self.rows.pop(uuid)
         return [uuid for uuid in met if uuid not in self._dropped]
 
 

@@ -61,7 +61,8 @@ def end_of(graph: Graph) -> str:
 def text_of(graph: Graph) -> Iterator[str]:
     """Yield a line for each job, parents before their children, and then how the graph stands.
 
-    Of more than 200 jobs, those of one name and state are one line.
+    Where 20 jobs of a name stand beside each other, those of one state are one line, but for those in the trash. Of
+    more than 200 jobs, those of one name and state are.
     """
     drawn = folded(graph)
     layers = layers_of(list(drawn.nodes), [(edge.parent, edge.child) for edge in drawn.edges])

@@ -261,7 +261,7 @@ def reprioritizing(priority: JobPriority | str) -> Action:
     def reprioritize(jobs: JobStore, by: str | None, reason: str | None, part: Sequence[Target]) -> Sequence[Any]:
         return jobs.reprioritize([target.uuid for target in part], int(wish), by, reason)
 
-    states = frozenset({JobState.DELAYED, JobState.UNCLAIMED})
+    states = LIVE - {JobState.CLAIMED}
     lost = _lost("is claimed, or not on the board any more")
     gone = "were claimed or had ended by then"
     return Action(

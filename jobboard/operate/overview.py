@@ -22,7 +22,9 @@ from jobboard.operate.conductors import GoneConductor, gone_conductors
 from jobboard.operate.failing import RECENT, Failures, failures_of
 from jobboard.operate.held_lanes import HeldLane, held_lanes
 from jobboard.operate.held_up import FailedParent, failed_parents
+from jobboard.operate.missed import Missed, missed_of
 from jobboard.operate.trash import TrashGroup, grouped
+from jobboard.operate.why_missed import missed_waiting
 from jobboard.participants import Entity, claims, unhandled
 from jobboard.states import JobState
 from jobboard.stats import BoardStats, NameStats
@@ -119,6 +121,7 @@ class Overview:
     :ivar idle_lanes: lanes with jobs that wait for slots that nobody claims, up to :data:`MAX_IDLE_LANES`.
     :ivar held_lanes: strict lanes with jobs that wait for one which fails again and again.
     :ivar failed_parents: jobs in the trash for which others wait, of those that were read.
+    :ivar missed: jobs in the trash that had not begun in time and wait for others still, of those that were read.
     :ivar gone: conductors that went away and did not stop in good order, the one that was seen last first.
     :ivar holders: what keeps the store from deleting old rows, as far as this login may know; the oldest first.
     :ivar shortages: what will soon keep the store from taking changes, or does so.
@@ -143,6 +146,7 @@ class Overview:
     gone: tuple[GoneConductor, ...] = ()
     failures: tuple[Failures, ...] = ()
     set_back: SetBack | None = None
+    missed: tuple[Missed, ...] = ()
 
 
 def overview(board: JobBoard) -> Overview:
@@ -152,9 +156,10 @@ def overview(board: JobBoard) -> Overview:
     for a user who may not see the server's settings; one for each name with waiting jobs (20 at most), one if there is
     trash, one if jobs are delayed, one more for more than 500 schedules, one if a conductor went away while jobs are
     claimed, and if jobs are blocked one, and one for each lane of which none runs (5 at most) and each strict lane with
-    a retry (5 at most), and two for each job of the trash that has children, and three if it has a key (5 at most): 58
-    at most. Reads no job but the next of each name, 100 of the trash, 100 delayed and 100 claimed ones, 20 of each such
-    lane, and 100 children of each such job.
+    a retry (5 at most), and two for each job of the trash that has children, and three if it has a key (5 at most), two
+    for the other ones that have children, and one if jobs of the trash had not begun in time: 61 at most. Reads no job
+    but the next of each name, 100 of the trash, 100 delayed and 100 claimed ones, 20 of each such lane, and 100
+    children of each such job, or one.
 
     :raises BoardUnavailable: the store can't be reached.
     """
@@ -187,13 +192,14 @@ def overview(board: JobBoard) -> Overview:
     longest = client.call(client.backend.limits.longest, MAX_NAMES) if stats.blocked else []
     idle = tuple(_idle_lanes(board, longest, entities, now))
     held = tuple(held_lanes(board, longest, limits, now))
-    failed = tuple(failed_parents(board, trashed)) if stats.blocked else ()
+    failed = tuple(failed_parents(board, trashed)) if stats.blocked or any(map(missed_waiting, trashed)) else ()
+    missed = missed_of(board, trashed, failed)
     gone = gone_conductors(board, entities, stats.claimed, now)
     seen = _summary(schedules, now, entities)
     behind = set_back([*heads.values(), *trashed, *delayed], _outlines(schedules[0]), now)
     trash = tuple(sorted(grouped(trashed), key=lambda group: group.last < now - RECENT))
     failures = failures_of([*trashed, *delayed], now)
-    found = holders, limits, idle, held, failed, shortages, persistence, gone, failures, behind
+    found = holders, limits, idle, held, failed, shortages, persistence, gone, failures, behind, missed
     return Overview(now, stats, names, entities, pauses, trash, seen, *found)
 
 

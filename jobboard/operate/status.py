@@ -21,7 +21,7 @@ from jobboard.validation import moment
 def status(
     board: JobBoard, limits: Limits | None = None, attempts: Mapping[str, Attempts] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Look at a board, connected or not, and judge it; 58 requests at most.
+    """Look at a board, connected or not, and judge it; 61 requests at most.
 
     :param attempts: those of names that somebody has counted.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
+from jobboard.backends.reasons import MISSED
 from jobboard.naming import named
 from jobboard.operate.failing import Failures
 from jobboard.operate.held_up import FailedParent
+from jobboard.operate.missed import Missed
 from jobboard.operate.overview import NameOverview
 from jobboard.operate.restoring import way_back
 from jobboard.operate.trash import TrashGroup, kind_of_reason
@@ -32,18 +34,36 @@ def causes_of(parents: Iterable[FailedParent]) -> list[list[FailedParent]]:
 def told_parent(parent: FailedParent) -> tuple[str, str]:
     """Say how many jobs wait for one in the trash, and what brings it back."""
     taken, cure = way_back(parent.uuid, parent.holder)
+    cure += " --with-children" * parent.has_missed
     return f"{_waiting([parent])} for {named(parent)}, which is in the trash{_reason(parent)}. {taken}".rstrip(), cure
 
 
-def told_parents(parents: Sequence[FailedParent]) -> tuple[str, str]:
-    """Say the same of several that are one cause."""
+def told_parents(parents: Sequence[FailedParent], has_more: bool) -> tuple[str, str]:
+    """Say the same of several that are one cause.
+
+    :param has_more: whether there may be more of them, which were not read.
+    """
     name, kind = parents[0].name, kind_of_reason(parents[0].reason)
     listed = [*map(named, parents[:MAX_NAMED])]
     listed += [f"and {len(parents) - MAX_NAMED} more"] if len(parents) > MAX_NAMED else []
     command = shlex.join(["jobboard", "restore", "--job-name", name, "--reason-kind", kind])
-    which = f"{len(parents)} jobs named {name!r}, which are in the trash{_reason(parents[0])}"
+    which = f"{len(parents)}{' or more' * has_more} jobs named {name!r}, which are in the trash{_reason(parents[0])}"
     cure = f"Once the cause is mended, bring all such jobs back with: {command}"
+    if any(parent.has_missed for parent in parents):
+        late = shlex.join(["jobboard", "restore", "--reason-kind", kind_of_reason(MISSED)])
+        cure += f", and then what had not begun in time with: {late}"
     return f"{_waiting(parents)} for {which}. These are {', '.join(listed)}.", cure
+
+
+def told_not_begun(missed: Sequence[Missed]) -> tuple[str, str]:
+    """Say of jobs that had not begun in time, for other reasons than those that are told, what they are."""
+    listed = [*map(named, missed[:MAX_NAMED])]
+    listed += [f"and {len(missed) - MAX_NAMED} more"] if len(missed) > MAX_NAMED else []
+    is_one = len(missed) == 1
+    which = "1 job is" if is_one else f"{len(missed)} jobs are"
+    late = "had not begun by the moment that start_by gives"
+    text = f"{which} in the trash that {late}, and still wait{'s' * is_one} for others: {', '.join(listed)}."
+    return text, f"For which ones says: jobboard why {missed[0].uuid}"
 
 
 def _waiting(parents: Sequence[FailedParent]) -> str:
@@ -61,7 +81,7 @@ def _reason(parent: FailedParent) -> str:
 def told_trash(
     names: Iterable[NameOverview],
     groups: Sequence[TrashGroup],
-    parents: Iterable[FailedParent],
+    parents: Iterable[FailedParent | Missed],
     failing: Iterable[Failures],
 ) -> Iterator[tuple[str, str, str]]:
     """Yield a name, sentences, and what to do, for each that has jobs in the trash beside these.

@@ -24,7 +24,7 @@ from jobboard.operate.silence import (
     told_silence,
     when_claims_end,
 )
-from jobboard.operate.trash_findings import causes_of, told_parent, told_parents, told_trash
+from jobboard.operate.trash_findings import causes_of, told_not_begun, told_parent, told_parents, told_trash
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_limited import paused_lane
 from jobboard.participants import Entity, handled, is_quiet, names_of, number_of, runs_of, unsent_of
@@ -95,9 +95,9 @@ def findings(
     Kinds: ``store`` (only of :func:`unreachable`), ``no_conductor``, ``unhealthy``, ``stuck``, ``unsent``,
     ``runs_long``, ``conductor_gone``, ``fewer_conductors``, ``silent``, ``one_name``, ``waits_long``,
     ``board_paused``, ``name_paused``, ``lane_paused``, ``lane_idle``, ``lane_held``, ``parent_failed``,
-    ``parents_failed``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``, ``set_aside``,
-    ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``, ``not_durable``,
-    ``clock``.
+    ``parents_failed``, ``not_begun``, ``overdue``, ``no_scheduler``, ``schedulers_paused``, ``schedule_paused``,
+    ``set_aside``, ``skips``, ``misses``, ``no_handler``, ``failing``, ``trash``, ``held_back``, ``short``,
+    ``not_durable``, ``clock``.
 
     :param attempts: those of names that somebody has counted.
     """
@@ -172,7 +172,10 @@ def _of_failed_parents(overview: Overview) -> Iterator[Finding]:
         if len(cause) == 1:
             yield Finding(Verdict.ATTENTION, "parent_failed", cause[0].uuid, *told_parent(cause[0]))
         else:
-            yield Finding(Verdict.ATTENTION, "parents_failed", cause[0].name, *told_parents(cause))
+            has_more = sum(group.jobs for group in overview.trash) < overview.stats.trashed
+            yield Finding(Verdict.ATTENTION, "parents_failed", cause[0].name, *told_parents(cause, has_more))
+    if alone := [one for one in overview.missed if not one.is_below]:
+        yield Finding(Verdict.ATTENTION, "not_begun", alone[0].uuid, *told_not_begun(alone))
 
 
 def _of_names(overview: Overview, limits: Limits) -> Iterator[Finding]:
@@ -372,7 +375,7 @@ def of_unhandled(schedules: Mapping[str, str]) -> Iterator[Finding]:
 
 def _of_trash(overview: Overview, failing: Collection[str]) -> Iterator[Finding]:
     told_of = [one for one in overview.failures if one.name in failing]
-    for told in told_trash(overview.names, overview.trash, overview.failed_parents, told_of):
+    for told in told_trash(overview.names, overview.trash, [*overview.failed_parents, *overview.missed], told_of):
         yield Finding(Verdict.ATTENTION, "trash", *told)
 
 

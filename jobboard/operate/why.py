@@ -17,6 +17,7 @@ from jobboard.operate.restoring import holder_of_key, way_back
 from jobboard.operate.views import paused_sentences
 from jobboard.operate.why_conductors import Claimers, able_of, why_next, why_unclaimed
 from jobboard.operate.why_limited import jobs_before, name_is_full, why_blocked, why_on_its_shard
+from jobboard.operate.why_missed import missed_waiting, why_missed
 from jobboard.operate.why_waiting import why_in_time, why_waiting
 from jobboard.participants import SilentRun, UnsentEnd, handles_all, names_of, silent_runs_of, unsent_of
 from jobboard.states import JobState
@@ -70,6 +71,10 @@ def _why_trashed(board: JobBoard, job: Job, known: PartlyKnown) -> list[Reason]:
     holder = known.look(lambda: holder_of_key(board, job.name, job.key), "whether a live job has its key")
     if holder is not None:
         return [Reason("trashed", text), Reason("key_taken", *way_back(job.uuid, holder))]
+    if missed_waiting(row := row_of(job)):
+        waits = known.look(lambda: list(why_missed(board, row)), "how the jobs that it waited for stand")
+        if waits:
+            return [Reason("trashed", text), *waits]
     return [Reason("trashed", text, f"Bring it back with: jobboard restore {job.uuid}")]
 
 

@@ -11,8 +11,9 @@ from jobboard.backends.edges import may_wait
 from jobboard.backends.outcomes import outcome_of
 from jobboard.board import client_of
 from jobboard.client.edge_reading import MAX_JOBS
-from jobboard.graph.reading import jobs_below
+from jobboard.graph.reading import Below, jobs_below
 from jobboard.job import row_of
+from jobboard.naming import label_of
 from jobboard.operate.bulk import Action, Target, target_of
 from jobboard.states import JobState
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jobboard.backends.rows import JobRow
     from jobboard.board import JobBoard
     from jobboard.job import Job
+
+_END = {Outcome.GONE: "cancelled", Outcome.DONE: "complete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Family:
     :ivar left_out: how many are in states that the action is not for.
     :ivar is_whole: whether these are all.
     :ivar went_on: those that went on without a parent that is restored now, and don't wait for it again; their states.
+    :ivar ended: the others that waited for what is restored now, over all levels, and have ended, with their names and
+        how. They don't come back.
     """
 
     targets: list[Target]
@@ -38,6 +43,7 @@ class Family:
     left_out: int
     is_whole: bool
     went_on: dict[Target, JobState]
+    ended: dict[str, str]
 
 
 def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -> Family:
@@ -52,10 +58,12 @@ def family_of(board: JobBoard, job: Job, action: Action, most: int = MAX_JOBS) -
     below = jobs_below(client_of(board), [job.uuid], most)
     rows = [row_of(job), *below.rows]
     fitting = [row for row in rows if row.state in action.states]
-    ordered = fitting if action.verb == "restore" else fitting[::-1]
-    went_on = _went_on(rows, fitting, below.edges) if action.verb == "restore" else {}
+    is_restore = action.verb == "restore"
+    ordered = fitting if is_restore else fitting[::-1]
+    went_on = _went_on(rows, fitting, below.edges) if is_restore else {}
+    ended = _ended(below, fitting, went_on) if is_restore else {}
     states, left_out = [row.state for row in ordered], len(rows) - len(fitting)
-    return Family([target_of(row) for row in ordered], states, left_out, below.is_whole, went_on)
+    return Family([target_of(row) for row in ordered], states, left_out, below.is_whole, went_on, ended)
 
 
 def _went_on(
@@ -68,3 +76,20 @@ def _went_on(
         row for row in rows if row.uuid in children and not may_wait(row) and outcome_of(row) is not Outcome.GONE
     )
     return {target_of(row): row.state for row in gone_on}
+
+
+def _ended(below: Below, restored: Iterable[JobRow], went_on: Iterable[Target]) -> dict[str, str]:
+    """Return those of these jobs that wait for a restored one, over all levels, and have ended: what, and how."""
+    met, children = {row.uuid for row in restored}, dict[str, list[str]]()
+    for parent, child in below.edges:
+        children.setdefault(parent, []).append(child)
+    left = list(met)
+    for uuid in left:
+        new = [child for child in children.get(uuid, ()) if child not in met]
+        met.update(new)
+        left += new
+    complete = [row for row in below.rows if row.state is JobState.COMPLETE]
+    ends = {row.uuid: f"{label_of(row.name, row.key)}, {_END[outcome_of(row)]}" for row in complete}
+    ends |= dict.fromkeys(below.lost, "cancelled, or forgotten")
+    told = {target.uuid for target in went_on}
+    return {uuid: end for uuid, end in ends.items() if uuid in met and uuid not in told}
