@@ -90,6 +90,47 @@ def test_it_starts_anew_when_its_code_changes(board: JobBoard, tmp_path: Path) -
         conductor.communicate()
 
 
+def test_a_program_that_imports_its_code_before_the_command_line_waits_for_repair_too(
+    board: JobBoard, tmp_path: Path
+) -> None:
+    """As manage.py does in django.setup()."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    write(folder / "mine.py", _MODULE)
+    write(folder / "parts.py", "def answer(job):\n    return 'first'\n")
+    write(folder / "manage.py", "import parts\nfrom jobboard.cli import main\nmain()\n")
+    conductor = subprocess.Popen(
+        [
+            sys.executable,
+            "manage.py",
+            "--board",
+            f"sqlite:///{tmp_path}/jobs.db",
+            "conductor",
+            "mine:handlers",
+            "--reload",
+        ],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert conductor.stdout is not None
+        assert conductor.stderr is not None
+        assert "works on board" in conductor.stdout.readline()
+        write(folder / "further.py", "def answer(job) return 'broken'\n")
+        write(folder / "parts.py", "from further import answer\n")
+        assert any("it can't start; waiting for a change" in line for line in conductor.stderr)
+        write(folder / "further.py", "def answer(job):\n    return 'repaired'\n")
+        assert board.post("answer").get_result(60) == "repaired"
+        conductor.send_signal(signal.SIGTERM)
+        conductor.communicate(timeout=60)
+        assert conductor.returncode == 0
+    finally:
+        conductor.kill()
+        conductor.communicate()
+
+
 @pytest.mark.parametrize("option", ["--processes", "--max-jobs"])
 def test_it_is_for_one_process(tmp_path: Path, option: str) -> None:
     done = process("conductor", "mine:handlers", "--reload", option, "2", cwd=tmp_path)

@@ -109,6 +109,18 @@ def test_what_json_lacks_is_refused(backend: JobBoardBackend, board: JobBoard) -
     assert board.job_count == 0
 
 
+def test_arguments_that_the_task_does_not_take_are_refused(backend: JobBoardBackend, board: JobBoard) -> None:
+    for args, kwargs in [((), {}), ((1, 2, 3), {}), ((1,), {"middle": 2}), ((1,), {"left": 2})]:
+        with pytest.raises(TypeError, match=r"django_site\.tasks\.add can't be called with these args"):
+            tasks.add.enqueue(*args, **kwargs)
+    assert board.job_count == 0
+
+
+def test_a_decorator_may_give_a_task_further_arguments(backend: JobBoardBackend, board: JobBoard) -> None:
+    tasks.with_session.enqueue(7)
+    assert board.job_count == 1
+
+
 def new_task(function: Any, kind: type[Task] = JobBoardTask) -> Task:
     """Return what the decorator makes of a function."""
     return kind(func=function, priority=0, backend="default", queue_name="default", run_after=None)

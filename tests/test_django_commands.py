@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from django.core.management import execute_from_command_line
+from django_site import tasks
 from helpers.django_fixtures import backend, board, migrated
 
 from jobboard import JobBoard
@@ -49,6 +53,25 @@ def test_other_names_and_the_whole_board_are_paused_as_before(
     assert "there is no task 'report'" in capfd.readouterr().err
     assert board.paused() == {None, "report"}
     assert command("resume") == command("resume", "report") == 0
+    assert board.paused() == set()
+
+
+def test_printed_commands_are_those_of_manage_py(
+    backend: JobBoardBackend, board: JobBoard, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = tasks.add.enqueue(1).id
+    (tmp_path / "limits.toml").write_text("[limits.lane.a]\nrunning = 1\n")
+    command("status", "--max-wait", "0s")
+    command("pause")
+    command("status")
+    command("why", job)
+    command("limits", "apply", str(tmp_path / "limits.toml"), "--dry-run")
+    told = capfd.readouterr().out
+    printed = re.findall(r"(?:: |; |with )((?:manage\.py )?jobboard [a-z][^;.\n]*)", told)
+    assert len(printed) > 3
+    assert [words for words in printed if not words.startswith("manage.py ")] == []
+    [resume, *_] = [words for words in printed if "resume" in words]
+    assert command(*shlex.split(resume)[2:]) == 0
     assert board.paused() == set()
 
 

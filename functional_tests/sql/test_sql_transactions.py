@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 import jobboard
 from jobboard import AlreadyPosted, ClaimLost, Job, JobBoard, JobState, LogBook, Posting
 from jobboard.board import client_of
-from jobboard.errors import NotSupported, TransactionUndone
+from jobboard.errors import BoardUnavailable, NotSupported, TransactionUndone
 from jobboard.testing import eventually
 
 pytest_plugins = ("harnesses.sql_places",)
@@ -395,6 +395,42 @@ def test_a_connection_to_another_database_is_refused(place: Place, board: JobBoa
             cursor.execute("SET search_path = nowhere")
         with pytest.raises(ValueError, match=r"another database|no tables"):
             board.post("resize", connection=connection)
+
+
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
+def test_a_connection_may_break_while_the_board_looks_for_its_tables(place: Place, board: JobBoard) -> None:
+    if board.store == "mysql":
+        whoami, lock, end = "SELECT connection_id()", "LOCK TABLES jobboard_meta WRITE", "KILL %s"
+        waits = "SELECT count(*) FROM information_schema.processlist WHERE id = %s AND state LIKE 'Waiting for table%%'"
+    else:
+        whoami, lock, end = "SELECT pg_backend_pid()", "LOCK TABLE jobboard_meta", "SELECT pg_terminate_backend(%s)"
+        waits = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
+
+    with closing(place.connect()) as mine, closing(place.connect()) as theirs, ThreadPoolExecutor(1) as pool:
+        my, their = mine.cursor(), theirs.cursor()
+        my.execute(whoami)
+        number = my.fetchone()
+        their.execute(lock)
+        posted = pool.submit(board.post_many, [Posting("resize"), Posting("resize")], connection=mine)
+
+        def is_waiting() -> bool:
+            their.execute(waits, number)
+            return their.fetchone() == (1,)
+
+        eventually(is_waiting, 60)
+        their.execute(end, number)
+        with pytest.raises(TransactionUndone):
+            posted.result(60)
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_a_file_that_is_locked_is_not_taken_for_another_database(place: Place, board: JobBoard) -> None:
+    path = place.engine_url.removeprefix("sqlite:///")
+    with closing(place.connect()) as theirs, closing(sqlite3.connect(path, timeout=0)) as mine:
+        theirs.execute("BEGIN IMMEDIATE")
+        mine.execute("BEGIN")
+        with pytest.raises(BoardUnavailable, match="is locked"):
+            board.post("resize", connection=mine)
 
 
 def test_other_stores_say_that_they_cannot() -> None:

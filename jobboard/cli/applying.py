@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +18,12 @@ class Applying:
     """One run of such a command.
 
     :param thing: what is changed, such as ``"limit"``.
-    :param again: the command that changes it without a question.
+    :param again: the words of the command that changes it without a question.
     """
 
-    def __init__(self, session: Session, thing: str, again: str, *, dry_run: bool, yes: bool) -> None:
-        self._session, self._thing, self._again = session, thing, again
+    def __init__(self, session: Session, thing: str, again: Sequence[str], *, dry_run: bool, yes: bool) -> None:
+        self._session, self._thing = session, thing
+        self._again = f"{session.program} {shlex.join(again)}"
         self._dry_run, self._yes = dry_run, yes
 
     def may_change(self, lines: Sequence[str]) -> bool:

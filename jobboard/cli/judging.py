@@ -10,6 +10,7 @@ import click
 from jobboard.cli.output import Output, shown
 from jobboard.cli.session import Session, command, is_given, options, pass_session
 from jobboard.cli.values import SPAN
+from jobboard.operate.pasting import commands_by
 from jobboard.operate.views import paused_texts
 from jobboard.stats import COUNTED
 from jobboard.text import duration
@@ -62,6 +63,7 @@ def status_command(
     deadline = time.monotonic() + (0.0 if not watch else float("inf") if span is None else span)
     while True:
         view = status(board, limits)
+        view["findings"] = [_typed_as(session.program, finding) for finding in view["findings"]]
         if watch and session.output.is_terminal and not session.output.json:
             session.output.console.clear()
         _show(session.output, view)
@@ -82,6 +84,11 @@ def boards(session: Session) -> None:
 
     rows = [{"name": name} for name in boards_of(session.closed_board())]
     session.output.table(("name",), rows, empty="there are no boards in this store")
+
+
+def _typed_as(program: str, finding: dict[str, Any]) -> dict[str, Any]:
+    cure = commands_by(program, finding["cure"])
+    return {**finding, "text": finding["text"].removesuffix(finding["cure"]) + cure, "cure": cure}
 
 
 def _show(output: Output, view: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -90,7 +89,7 @@ def apply(
     board = session.board_to_preview() if dry_run else session.board_to_change()
     changes = changes_to(wanted, board.limits, removing=removing)
     words = [*([file_argument(file)] if file else []), *(["--remove"] if removing else []), "--yes"]
-    again = shlex.join(["jobboard", "limits", "apply", *words])
+    again = ["limits", "apply", *words]
     applying = Applying(session, "limit", again, dry_run=dry_run, yes=yes)
     if applying.may_change([change.line() for change in changes]):
         apply_changes(board, changes, by=by, reason=note)

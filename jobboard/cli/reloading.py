@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import subprocess  # nosec B404 # the present command line
 import sys
 import threading
 import time
@@ -19,6 +21,8 @@ logger = logging.getLogger("jobboard.conductor")
 
 #: Seconds between two looks at the files.
 _POLL = 0.5
+#: In the environment of a process that only tries whether the command can be reached.
+_TRIAL = "_JOBBOARD_RELOAD_TRIAL"
 
 
 class Reloader:
@@ -29,6 +33,8 @@ class Reloader:
     """
 
     def __init__(self) -> None:
+        if _TRIAL in os.environ:
+            raise SystemExit(0)
         self._root = os.path.join(os.getcwd(), "")
         self._changed: str | None = None
         self._stopped = False
@@ -62,6 +68,27 @@ class Reloader:
             self._wait_for_change(modified)
             raise SystemExit(0) from None
 
+    def _wait_until_reachable(self, command: list[str]) -> None:
+        """Wait until a new process gets as far as here: a program may import its code before, as manage.py does."""
+        while True:
+            modified = _modified(self._imported())
+            tried = subprocess.run(
+                command,
+                check=False,
+                env={**os.environ, _TRIAL: "1"},
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )  # nosec B603 # it runs already
+            if not tried.returncode:
+                return
+            # It may have failed in a file that this process has not imported.
+            modified |= _modified(filter(self._is_own, re.findall(r'^ *File "(.+)", line', tried.stderr, re.MULTILINE)))
+            click.echo(f"{tried.stderr}jobboard: it can't start; waiting for a change", err=True)
+            self._changed = None
+            self._wait_for_change(modified)
+
     def _wait_for_change(self, modified: dict[str, int]) -> None:
         while self._changed is None:
             time.sleep(_POLL)
@@ -82,11 +109,13 @@ class Reloader:
         if self._changed is None or self._stopped:
             return
         logger.info("%s has changed: starting anew", os.path.relpath(self._changed, self._root))
+        os.chdir(self._root)
+        command = [sys.executable, *sys.orig_argv[1:]]
+        self._wait_until_reachable(command)
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, *TAKEN_AWAY):
                 stream.flush()
-        os.chdir(self._root)
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # nosec B606 # the present command line
+        os.execv(sys.executable, command)  # nosec B606 # the present command line
 
 
 def _modified(files: Iterable[str]) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -39,7 +38,7 @@ def apply(
     wanted = schedules_of(file, **crontab)
     board = session.board_to_preview() if dry_run else session.board_to_change()
     words = [file_argument(file), "--source", source, *_words(crontab), "--yes"]
-    again = shlex.join(["jobboard", "schedule", "apply", *words])
+    again = ["schedule", "apply", *words]
     changes = board.schedules.changes_to(wanted, source)
     applying = Applying(session, "schedule", again, dry_run=dry_run, yes=yes)
     if applying.may_change([change_line(change) for change in changes]):

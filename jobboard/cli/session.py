@@ -43,6 +43,8 @@ class Session:
         self.given_name = name
         self.config = config
         self.output = output
+        #: What is typed before a command, for those that are printed to be copied.
+        self.program = "jobboard"
         #: Makes the handlers of a conductor that names none; None: those of the configuration.
         self.make_handlers: Callable[[], Handlers] | None = None
 

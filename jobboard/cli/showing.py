@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from jobboard.graph.model import Graph
 from jobboard.operate.finding import find_job
 from jobboard.operate.flow import Decode, Flow, decoder, flow_of, flow_view, timeline_of
 from jobboard.operate.graph.formats import dot_of, mermaid_of, plain_of, standing_of, tree_of
+from jobboard.operate.pasting import commands_by
 from jobboard.operate.views import view_of
 from jobboard.operate.why import why
 from jobboard.operate.why_waiting import why_gone
@@ -110,7 +112,7 @@ def why_command(session: Session, job: str) -> None:
     except NotFound as error:
         known = why_gone(board, job)
         raise (error if known is None else NotFound(f"{error}: {known}")) from None
-    reasons = why(board, found)
+    reasons = [replace(reason, cure=commands_by(session.program, reason.cure)) for reason in why(board, found)]
     if session.output.json:
         listed = [{"kind": reason.kind, "text": reason.text} for reason in reasons]
         which = {"uuid": found.uuid, "name": found.name, "key": found.key, "state": found.record.state.value}

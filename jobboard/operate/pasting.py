@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+
+#: Where a command begins in an advice of ours.
+_COMMAND = re.compile(r"((?:[:;]|\bwith) )jobboard (?=[a-z])")
 
 
 def argument(word: str) -> str:
@@ -11,6 +15,11 @@ def argument(word: str) -> str:
     ``--all`` becomes ``-- --all``, since what begins with a dash would be an option.
     """
     return f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
+
+
+def commands_by(program: str, advice: str) -> str:
+    """Return an advice with commands of the program that is run here, such as ``manage.py jobboard``."""
+    return _COMMAND.sub(lambda found: f"{found[1]}{program} ", advice)
 
 
 def file_argument(path: str) -> str:

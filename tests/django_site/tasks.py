@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import django
@@ -30,6 +32,20 @@ def add(left: int, right: int = 0) -> int:
 @task
 async def add_async(left: int, right: int = 0) -> int:
     return left + right
+
+
+def _in_session(function: Callable[[str, int], str]) -> Callable[[int], str]:
+    @functools.wraps(function)
+    def call(number: int) -> str:
+        return function("session", number)
+
+    return call
+
+
+@task
+@_in_session
+def with_session(session: str, number: int) -> str:
+    return f"{session} {number}"
 
 
 @task(priority=10, queue_name="mail")

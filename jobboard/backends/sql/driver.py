@@ -125,7 +125,7 @@ class Driver(UserConnection):
     @property
     def user_connections(self) -> Sequence[UserConnection]:
         """The kinds of connections of the user's that lead to such a server; this driver is one of them."""
-        return [self, *(kind(self.dialect, self.explain) for kind in self.other_connections)]
+        return [self, *(kind(self.dialect, self._errors) for kind in self.other_connections)]
 
     @abc.abstractmethod
     def begin(self, cursor: Any, board: int, look: Look) -> Beginning:
@@ -147,6 +147,9 @@ class Driver(UserConnection):
     def explain(self, error: Exception) -> BoardUnavailable:
         """Return our error for one of a transaction that was not committed; TransactionUndone if it may run again."""
         return self._errors.explain(error)
+
+    def is_table_missing(self, error: Exception) -> bool:
+        return self._errors.is_table_missing(error)
 
     def explain_commit(self, error: Exception) -> BoardUnavailable:
         """Return our error for one of a commit: ReplyLost unless the server said that it did not commit."""

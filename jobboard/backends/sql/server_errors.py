@@ -71,6 +71,10 @@ class ServerErrors(abc.ABC):
     def is_cut(self, error: Exception) -> bool:
         """Whether the connection is gone, and with it the answer."""
 
+    @abc.abstractmethod
+    def is_table_missing(self, error: Exception) -> bool:
+        """Whether the database has no such table, or there is no such database."""
+
     def is_too_large(self, error: Exception) -> bool:
         """Whether the server takes no request of this size."""
         return False

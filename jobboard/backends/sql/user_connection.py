@@ -11,6 +11,7 @@ from sqlalchemy.engine import AdaptedConnection, Connection
 from sqlalchemy.pool import PoolProxiedConnection
 
 from jobboard.backends.sql.dialect import Dialect
+from jobboard.backends.sql.server_errors import ServerErrors
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.errors import BoardUnavailable
 
@@ -58,19 +59,23 @@ class UserConnection(abc.ABC):
     def explain(self, error: Exception) -> BoardUnavailable:
         """Return our error for the driver's."""
 
+    @abc.abstractmethod
+    def is_table_missing(self, error: Exception) -> bool:
+        """Whether the database that the connection leads to has no such table."""
+
 
 class OtherDriverConnection(UserConnection):
     """Of a driver that is not the board's own, on a server; it takes the same statements.
 
-    :param explain: makes our error of the driver's.
+    :param errors: the server's errors in our words.
     """
 
     #: The modules of SQLAlchemy's adapters that it takes.
     adapters: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, dialect: Dialect, explain: Callable[[Exception], BoardUnavailable]) -> None:
+    def __init__(self, dialect: Dialect, errors: ServerErrors) -> None:
         self.dialect = dialect
-        self._explain = explain
+        self._errors = errors
 
     def takes(self, connection: Any) -> bool:
         if not is_adapted(connection, *self.adapters):
@@ -79,7 +84,10 @@ class OtherDriverConnection(UserConnection):
         return True
 
     def explain(self, error: Exception) -> BoardUnavailable:
-        return self._explain(error)
+        return self._errors.explain(error)
+
+    def is_table_missing(self, error: Exception) -> bool:
+        return self._errors.is_table_missing(error)
 
 
 class ConvertingCursor:

@@ -94,6 +94,8 @@ class UserTransaction(Transactions):
             self._user_connection.lock(self._cursor)
             row = self._transaction_at(0.0, 0).row(admin_statements.IDENTITY_AND_BOARD, name=name)
         except self._user_connection.error as error:
+            if not self._user_connection.is_table_missing(error):
+                raise
             raise ValueError(f"the connection finds no tables of jobboard: {error}") from error
         if row is None or row[0] != self._database.identity:
             raise ValueError("the connection leads to another database than the board's")

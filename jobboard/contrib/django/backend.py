@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobboard.conductor import Broken
+from jobboard.conductor.calling import signature_of
 from jobboard.contrib.django.checks import check_backend
 from jobboard.contrib.django.compat import (
     BaseTaskBackend,
@@ -96,7 +97,7 @@ class JobBoardBackend(BaseTaskBackend):
         """Post a task; see the class for when.
 
         :raises InvalidTask: the backend can't run it.
-        :raises TypeError: an argument is nothing that JSON has.
+        :raises TypeError: an argument is nothing that JSON has, or the task takes no such arguments.
         :raises InvalidPosting: an argument can't be stored, or is a number that JSON does not have, such as NaN; or
             the key or the lane can't be made of them.
         :raises AlreadyPosted: the task's key is taken, and ``if_exists`` is ``"raise"``.
@@ -118,10 +119,12 @@ class JobBoardBackend(BaseTaskBackend):
         run_after = task.run_after
         if run_after is not None and timezone.is_naive(run_after):
             run_after = timezone.make_aware(run_after)
-        return TaskCall(
+        call = TaskCall(
             task.module_path, as_json("details.args", args), as_json("details.kwargs", kwargs), self.alias,
             task.queue_name, task.priority, run_after,
         )  # fmt: skip
+        _check_arguments(task, call)
+        return call
 
     def _post(self, posting: Posting, task: Task, call: TaskCall) -> TaskResult:
         board = self.site.board()
@@ -166,6 +169,16 @@ class JobBoardBackend(BaseTaskBackend):
 
     def check(self, **_: Any) -> Iterator[CheckMessage]:
         yield from check_backend(self)
+
+
+def _check_arguments(task: Task, call: TaskCall) -> None:
+    context = (None,) if task.takes_context else ()
+    # A decorator's wrapper may give what it wraps anything.
+    signature = signature_of(task.func, follow_wrapped=False)
+    try:
+        signature.bind(*context, *call.args, **call.kwargs)
+    except TypeError as error:
+        raise TypeError(f"{task.module_path} can't be called with these args: {error}") from None
 
 
 def _result_to_come(uuid: str, task: Task, call: TaskCall) -> TaskResult:

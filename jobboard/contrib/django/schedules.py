@@ -12,7 +12,6 @@ from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
 from jobboard.board import JobBoard, client_of
-from jobboard.conductor.calling import signature_of
 from jobboard.contrib.django.backend import JobBoardBackend
 from jobboard.contrib.django.compat import InvalidTask, Task, task_backends
 from jobboard.contrib.django.discovery import checked_task
@@ -80,13 +79,7 @@ def scheduled_call(task: Task, args: Arguments = None) -> TaskCall:
     if args is not None and (isinstance(args, str) or not isinstance(args, Mapping | Sequence)):
         raise TypeError(f"args must be a list, or a dict by name, not {type(args).__name__}")
     in_order, by_name = ((), args) if isinstance(args, Mapping) else (args or (), {})
-    call = JobBoardBackend.checked(task_backends[task.backend]).call_of(task, in_order, by_name)
-    context = (None,) if task.takes_context else ()
-    try:
-        signature_of(task.func).bind(*context, *call.args, **call.kwargs)
-    except TypeError as error:
-        raise TypeError(f"{task.module_path} can't be called with these args: {error}") from None
-    return call
+    return JobBoardBackend.checked(task_backends[task.backend]).call_of(task, in_order, by_name)
 
 
 def schedules_of_settings(alias: str) -> dict[str, Schedule]:

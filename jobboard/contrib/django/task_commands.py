@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -43,6 +44,8 @@ class TaskSession(Session):
     def __init__(self, backend: JobBoardBackend, output: Output) -> None:
         super().__init__(backend.site.conf, backend.site.name, output)
         self.backend = backend
+        which = "" if backend.alias == "default" else f" --backend {shlex.quote(backend.alias)}"
+        self.program = f"manage.py jobboard{which}"
         self.make_handlers = self.handlers
 
     def handlers(self, queues: Sequence[str] | None = None, only: Sequence[str] | None = None) -> Handlers:

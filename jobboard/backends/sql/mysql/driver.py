@@ -18,7 +18,7 @@ from jobboard.backends.sql.driver import LOCK_TIMEOUT, STEP_TIMEOUT, Beginning, 
 from jobboard.backends.sql.floors import ALWAYS, Look
 from jobboard.backends.sql.migration import read_version
 from jobboard.backends.sql.mysql.change_source import MysqlChangeSource
-from jobboard.backends.sql.mysql.errors import MysqlErrors, code_of
+from jobboard.backends.sql.mysql.errors import NO_TABLE, MysqlErrors, code_of
 from jobboard.backends.sql.mysql.galera import SEE_ALL, is_galera
 from jobboard.backends.sql.mysql.replies import answers, is_mariadb, say
 from jobboard.backends.sql.mysql.tables import planner_of
@@ -39,8 +39,6 @@ from jobboard.errors import BoardUnavailable
 
 #: The first with SKIP LOCKED.
 MIN_MARIADB, MIN_MYSQL = (10, 6), (8, 0)
-
-_NO_TABLE = 1146
 
 #: A statement knows a variable's value when it is planned, and so can use an index for it.
 _NOW = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE)"
@@ -187,7 +185,7 @@ class MysqlDriver(Driver):
         try:
             return read_version(connection.cursor(), self.dialect)
         except pymysql.ProgrammingError as error:
-            if code_of(error) == _NO_TABLE:
+            if code_of(error) == NO_TABLE:
                 return None
             raise
 

@@ -8,6 +8,7 @@ NO_NULL, DUPLICATE, LOCK_TIMEOUT = 1048, 1062, 1205
 UNKNOWN_PREPARED, TOO_MANY_PREPARED = 1243, 1461
 PACKET_TOO_LARGE = 1153
 NOT_READY = 1047
+NO_TABLE, NO_DATABASE, NONE_CHOSEN = 1146, 1049, 1046
 
 #: Deadlocks, rows that changed since the snapshot, and keys that somebody else inserted meanwhile.
 _RETRYABLE = {1213, 1020, DUPLICATE}
@@ -28,9 +29,9 @@ _BY_CODE = {
     1045: "refuses this user; check the name, the password and the grants",
     1698: "refuses this user; check the name, the password and the grants",
     1142: "denies a right; see 'Rights' in the docs of the MySQL board",
-    1049: "has no such database; create it first",
-    1046: "needs the name of a database: mysql://HOST/DATABASE",
-    1146: "has lost a table; restore it from a backup",
+    NO_DATABASE: "has no such database; create it first",
+    NONE_CHOSEN: "needs the name of a database: mysql://HOST/DATABASE",
+    NO_TABLE: "has lost a table; restore it from a backup",
     1054: "has lost a column; restore it from a backup",
     LOCK_TIMEOUT: "has a row locked by another transaction, which does not end; see information_schema.innodb_trx",
     1290: _READ_ONLY,
@@ -65,6 +66,9 @@ class MysqlErrors(ServerErrors):
 
     def is_cut(self, error: Exception) -> bool:
         return code_of(error) in _CUT
+
+    def is_table_missing(self, error: Exception) -> bool:
+        return code_of(error) in {NO_TABLE, NO_DATABASE, NONE_CHOSEN}
 
     def is_too_large(self, error: Exception) -> bool:
         return code_of(error) == PACKET_TOO_LARGE

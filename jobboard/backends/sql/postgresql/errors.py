@@ -63,6 +63,9 @@ class PostgresqlErrors(ServerErrors):
     def is_locked(self, error: Exception) -> bool:
         return _code(error) == _LOCK_TIMEOUT
 
+    def is_table_missing(self, error: Exception) -> bool:
+        return _code(error) == _NO_TABLE
+
     def is_too_large(self, error: Exception) -> bool:
         return _code(error).startswith("54")
 

@@ -23,9 +23,10 @@ _BY_CODE = {
     "SQLITE_IOERR": "can't be read or written; check the disk",
     "SQLITE_NOMEM": "needs more memory than there is",
 }
+_NO_TABLE = "no such table"
 #: What has no code of its own.
 _BY_WORDS = {
-    "no such table": "has lost a table; restore it from a backup",
+    _NO_TABLE: "has lost a table; restore it from a backup",
     "no such column": "has lost a column; restore it from a backup",
     "closed": "is closed; call connect() first",
 }
@@ -41,6 +42,10 @@ def explain_commit(error: sqlite3.Error, path: Path) -> BoardUnavailable:
     if _code(error).startswith("SQLITE_IOERR"):
         return ReplyLost(_explanation(error, path))
     return explain(error, path)
+
+
+def is_table_missing(error: sqlite3.Error) -> bool:
+    return _NO_TABLE in str(error)
 
 
 def is_busy(error: sqlite3.Error) -> bool:

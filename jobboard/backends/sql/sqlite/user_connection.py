@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jobboard.backends.sql.dialect import Dialect
-from jobboard.backends.sql.sqlite.errors import explain
+from jobboard.backends.sql.sqlite.errors import explain, is_table_missing
 from jobboard.backends.sql.transaction import Transaction
 from jobboard.backends.sql.user_connection import COMMITS_BY_ITSELF, UserConnection, is_adapted
 from jobboard.errors import BoardUnavailable
@@ -44,6 +44,10 @@ class SqliteUserConnection(UserConnection):
     def explain(self, error: Exception) -> BoardUnavailable:
         assert isinstance(error, sqlite3.Error)
         return explain(error, self._path)
+
+    def is_table_missing(self, error: Exception) -> bool:
+        assert isinstance(error, sqlite3.Error)
+        return is_table_missing(error)
 
 
 class AdaptedAiosqliteConnection(SqliteUserConnection):
