@@ -140,7 +140,7 @@ def test_since_when_a_job_could_be_claimed_and_how_long_it_took(board: JobBoard)
     jobs = post_graph(board, {"a": [], "b": ["a"], "c": ["a"]})
     end(board, jobs["a"])
     board.claim(jobs["b"], "worker")
-    board.abandon(jobs["b"], "worker", delay=0.05, reason="not yet")
+    board.abandon(jobs["b"], "worker", delay=0.5, reason="not yet")
     board.trash(jobs["c"], by="ada")
     nodes = {node.name: node for node in board.graph(jobs["a"]).nodes.values()}
     assert (nodes["b"].state, nodes["b"].due_on, nodes["b"].seconds) == (
