@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from jobboard.backends.sql.dialect import Dialect
 from jobboard.backends.sql.postgresql.driver import PostgresqlDriver
-from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction
+from jobboard.backends.sql.postgresql.transaction import PostgresqlTransaction, in_one_trip
 from jobboard.backends.sql.statement import Statement
 from jobboard.testing import eventually
 
@@ -53,3 +53,16 @@ def test_the_server_ends_a_transaction_that_is_idle_after_a_trip(
         pids = [leave_idle() for _ in range(20)]
         left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s)"
         eventually(lambda: client.execute(left, [pids]).fetchone() == (0,))
+
+
+def test_a_connection_that_breaks_in_a_trip_is_told_once(
+    postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        postgresql.client() as connection,
+        pytest.raises(psycopg.OperationalError, match="terminating connection"),
+        in_one_trip(connection),
+    ):
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())").fetchall()
+        connection.execute("SELECT 1").fetchall()
+    assert [record.message for record in caplog.records if record.name == "psycopg"] == []

@@ -23,13 +23,21 @@ class _Trip(psycopg.Pipeline):
     ends with whatever comes next: a process that is frozen then would keep its locks for good.
     """
 
+    #: Whether the block raised an error. What the end raises beside it, most often that of the same lost connection,
+    #: psycopg would tell in its log.
+    has_failed = False
+
     def _exit_gen(self) -> Iterator[Any]:  # type: ignore[override]
         try:
-            self._enqueue_sync()
-            yield from self._communicate_gen()
-        finally:
-            yield from send(self.pgconn)
-            yield from self._fetch_gen(flush=False)
+            try:
+                self._enqueue_sync()
+                yield from self._communicate_gen()
+            finally:
+                yield from send(self.pgconn)
+                yield from self._fetch_gen(flush=False)
+        except psycopg.Error:
+            if not self.has_failed:
+                raise
 
 
 @contextlib.contextmanager
@@ -40,7 +48,12 @@ def in_one_trip(connection: psycopg.Connection[Any]) -> Iterator[None]:
         return
     with connection.pipeline() as pipeline:
         pipeline.__class__ = _Trip
-        yield
+        assert isinstance(pipeline, _Trip)
+        try:
+            yield
+        except BaseException:
+            pipeline.has_failed = True
+            raise
 
 
 class PostgresqlTransaction(Transaction):
