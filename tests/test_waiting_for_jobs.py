@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.counted_requests import count_requests
 from helpers.durable import handlers as durable
 
 from jobboard import (
@@ -23,7 +24,7 @@ from jobboard import (
     RunningJob,
     backend,
 )
-from jobboard.board import client_of
+from jobboard.board import client_of, wait_for_jobs
 from jobboard.testing import memory_board, run_due
 
 
@@ -219,3 +220,12 @@ def test_in_every_executor(tmp_path: Path, executor: str) -> None:
             assert job.get_result(timeout=60) == (14 if executor == "asyncio" else 210)
         finally:
             conductor.stop()
+
+
+@pytest.mark.parametrize(("parts", "most"), [(3, 7), (50, 7), (500, 23)])
+def test_what_it_costs(board: JobBoard, monkeypatch: pytest.MonkeyPatch, parts: int, most: int) -> None:
+    board.post("main")
+    [job] = board.claim_next("owner")
+    asked = count_requests(board, monkeypatch)
+    wait_for_jobs(board, job, "owner", [Posting("part") for _ in range(parts)])
+    assert len(asked) <= most, asked
