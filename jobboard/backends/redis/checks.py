@@ -31,7 +31,9 @@ _COSTS = {
     b"everysec": "a crash of its machine loses about the last second (appendfsync everysec)",
     b"no": "a crash of its machine loses what the system has not written yet (appendfsync no)",
 }
-_NOTHING_KEPT = "keeps nothing on disk (appendonly no, no save): all jobs, limits, pauses and schedules are gone when it stops"
+_NOTHING_KEPT = (
+    "keeps nothing on disk (appendonly no, no save): all jobs, limits, pauses and schedules are gone when it stops"
+)
 _REMEDY = "To keep them: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
 #: https://github.com/redis/redis/issues/14541
 _NOT_LOADED = (
