@@ -85,7 +85,7 @@ def demo(tree: Path, uri: str, files: int, large: int = 0) -> dict[str, Any]:
 def test_a_command_that_creates_the_board_says_so(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(3):
         assert jobboard(["--board", uri, "--name", "new", "post", "a"]) == 0
-        assert capsys.readouterr().err.endswith("it is created\n") is (number == 0)
+        assert capsys.readouterr().err.endswith("is created now\n") is (number == 0)
 
 
 def test_the_demo_with_a_killed_conductor(uri: str, tmp_path: Path) -> None:

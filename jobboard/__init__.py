@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         BatchJob,
         Broken,
         Cancelled,
+        CheckpointNotStored,
         Conductor,
         Handlers,
         InvalidDetails,
@@ -79,6 +80,7 @@ __all__ = [
     "Broken",
     "Calendar",
     "Cancelled",
+    "CheckpointNotStored",
     "ClaimLost",
     "Conductor",
     "Converter",
@@ -127,8 +129,8 @@ __all__ = [
 _NAMES = {
     "board": "JobBoard",
     "conductor": (
-        "AsyncBatchJob AsyncRunningJob Backoff BatchJob Broken Cancelled Conductor Handlers InvalidDetails RunAgain "
-        "RunningJob StepNotStored StepsChanged Task current_job"
+        "AsyncBatchJob AsyncRunningJob Backoff BatchJob Broken Cancelled CheckpointNotStored Conductor Handlers "
+        "InvalidDetails RunAgain RunningJob StepNotStored StepsChanged Task current_job"
     ),
     "configuration": "connect",
     "converter": "Converter",

@@ -55,6 +55,16 @@ def test_results_are_returned_by_the_job_or_its_uuid_and_others_have_none(board:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
+def test_a_checkpoint_that_is_too_large_trashes_no_other_job(board: JobBoard, is_async: bool) -> None:
+    async def index_later(jobs: list[AsyncBatchJob]) -> None:
+        await jobs[1].checkpoint_state(bytes(600_000))
+
+    with pytest.raises(RuntimeError, match="checkpoint"):
+        run(board, index_later if is_async else lambda jobs: jobs[1].checkpoint_state(bytes(600_000)))
+    assert [job.record.state for job in all_posted(board, "index")] == [JobState.DELAYED] * 3
+
+
+@pytest.mark.parametrize("is_async", [False, True])
 def test_one_bad_job_fails_alone(board: JobBoard, is_async: bool) -> None:
     def index(jobs: list[BatchJob]) -> dict[Any, Any]:
         jobs[1].fail(Broken("no such document"))

@@ -51,7 +51,7 @@ def test_what_puts_something_there_makes_the_board_and_says_so(
 ) -> None:
     where = ["--board", f"sqlite:///{tmp_path}/new.db", "--name", "new"]
     assert run([*where, *command]) == 0
-    assert capsys.readouterr().err.endswith("it is created\n")
+    assert capsys.readouterr().err.endswith("; 'new' is created now\n")
     assert boards_in(tmp_path / "new.db") == ["new"]
     jobboard(*where, "ls")
 
@@ -60,7 +60,7 @@ def test_what_puts_something_there_makes_the_board_and_says_so(
 def test_a_file_without_boards_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "odd name?.db"
     file.write_bytes(content)
-    with pytest.raises(NotFound if not content else BoardUnavailable, match="none" if not content else "database"):
+    with pytest.raises(NotFound if not content else BoardUnavailable, match="no boards" if not content else "database"):
         fetch("a", {"board": "sqlite", "path": f"/{file}", "create": False}).connect()
     assert (file.read_bytes(), list(tmp_path.iterdir())) == (content, [file])
 
@@ -85,7 +85,7 @@ def test_a_new_board_is_told_with_those_that_there_are(uri: str, capsys: pytest.
     for name in ("shop", "mail"):
         assert run(["--name", name, "post", "a"]) == 0
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == "there is no board 'shop' in this store; there are: 'test'; it is created"
+    assert told[0] == "there is no board 'shop' in this store; there are: 'test'; 'shop' is created now"
     assert "'shop', 'test'" in told[1]
 
 

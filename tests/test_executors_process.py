@@ -195,6 +195,12 @@ class TestWhatCrossesThePipe:
         assert job.wait(20)
         assert job.result == "checkpoint.call"
 
+    def test_a_checkpoint_that_is_too_large_sends_its_job_to_the_trash(self, shared: JobBoard) -> None:
+        job = shared.post("large checkpoints")
+        assert not job.wait(20)
+        assert (job.record.state, job.record.attempts) == (JobState.TRASHED, 1)
+        assert "checkpoint" in str(job.record.reason)
+
     def test_an_exit_is_a_failure_and_the_worker_stays(self, shared: JobBoard) -> None:
         before, exiting, after = shared.post("pid"), shared.post("exit"), shared.post("pid")
         assert after.wait(20)

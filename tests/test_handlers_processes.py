@@ -101,6 +101,28 @@ def test_a_signal_ends_a_child_that_has_just_been_forked() -> None:
     assert told.split() == ["-15", "-1"]
 
 
+#: Gets as many signals to stop as GNU ``timeout`` sends.
+SIGNALLED_TWICE = """
+import os, signal, threading
+from jobboard import stop_signals
+from jobboard.conductor import stop_on_signals
+stop_signals.COPIES_WITHIN = 60
+stopped = threading.Event()
+with stop_on_signals(stopped.set):
+    for number in [signal.SIGTERM] * 2:
+        os.kill(os.getpid(), number)
+    print(stopped.wait(60), flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_copy_of_the_first_signal_is_no_second_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_TWICE], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 128 + signal.SIGINT)
+
+
 @pytest.mark.parametrize("end", ["its program's end", "a kill"])
 def test_what_handlers_started_ends_with_the_conductor(tmp_path: Path, end: str) -> None:
     program = tmp_path / "program.py"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.counted_requests import count_requests
 from prometheus_client import CollectorRegistry
 
 from jobboard import (
@@ -192,6 +193,30 @@ def test_autoscalers_always_get_four_numbers(board: JobBoard) -> None:
     board.claim_next("alice", ["resize"])
     assert scale_of(board, "resize") == {"waiting": 1, "running": 1, "oldest": 0, "wanted": 2}
     assert scale_of(board, None) == {"waiting": 2, "running": 1, "oldest": 0, "wanted": 3}
+
+
+def test_autoscalers_want_no_workers_for_jobs_that_may_not_start(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board.limits.set(name="resize", running=2)
+    board.limits.set(name="never", running=0)
+    board.post_many([Posting(name) for name in ("resize", "never", "rotate", "rotate") for _ in range(5)])
+    claimed = board.claim_next("alice", ["resize", "rotate"], limit=4)
+    assert [job.name for job in claimed] == ["resize", "resize", "rotate", "rotate"]
+    assert [scale_of(board, name)["wanted"] for name in ("resize", "never", "rotate", None)] == [2, 0, 10, 12]
+    assert scale_of(board, "resize") == {"waiting": 3, "running": 2, "oldest": 0, "wanted": 2}
+    board.limits.set(name="resize", running=1)
+    assert scale_of(board, "resize")["wanted"] == 2
+    board.limits.set(name="resize", running=4)
+    board.pause("rotate")
+    # A pause that ends by itself costs one request more.
+    board.pause(lane="tenant", duration=3600)
+    assert [scale_of(board, name)["wanted"] for name in ("resize", "rotate", None)] == [4, 2, 6]
+    sent = count_requests(board, monkeypatch)
+    scale_of(board, "resize")
+    assert len(sent) == 6
+    board.pause()
+    assert [scale_of(board, name)["wanted"] for name in ("resize", "rotate", None)] == [2, 2, 4]
 
 
 def test_scrapes_and_autoscalers_are_answered_by_http(board: JobBoard, registry: CollectorRegistry) -> None:

@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 from helpers.memory_board import board
 
-from jobboard import AsyncRunningJob, JobBoard, LogBook, RunningJob
+from jobboard import AsyncRunningJob, Backoff, Handlers, InvalidPosting, JobBoard, JobState, LogBook, RunningJob
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
 from jobboard.logbook import BookRef
+from jobboard.testing import memory_board, run_due
 
 __all__ = ["board"]
 
@@ -68,3 +69,19 @@ def test_an_unknown_name_suggests_nothing_internal(board: JobBoard, name: str) -
         told = "".join(traceback.format_exception(caught.value)).splitlines()[-1]
         assert "_" not in told.replace(f"'{name}'", "")
     assert {"details", "progress", "checkpoint_state"} <= set(dir(job))
+
+
+@pytest.mark.parametrize(("state", "path"), [({"found": object()}, "checkpoint.found"), (b"x" * 600_000, "checkpoint")])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_checkpoint_that_cannot_be_stored_is_the_last_attempt(state: object, path: str, is_async: bool) -> None:
+    async def order_later(job: AsyncRunningJob) -> None:
+        await job.checkpoint_state(state)
+
+    handlers = Handlers(backoff=Backoff(first=0, jitter=0))
+    handlers.add("order", order_later if is_async else lambda job: job.checkpoint_state(state))
+    with memory_board() as board:
+        job = board.post("order", max_attempts=3)
+        with pytest.raises(InvalidPosting) as caught:
+            run_due(board, handlers)
+        assert caught.value.path == path
+        assert (job.state, job.record.attempts) == (JobState.TRASHED, 1)

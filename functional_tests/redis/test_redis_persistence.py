@@ -36,6 +36,33 @@ def test_who_looks_is_told_what_to_do_until_it_is_done() -> None:
         assert status(board)["verdict"] == "WELL"
 
 
+def test_a_policy_that_evicts_jobs_is_a_finding_with_what_it_has_evicted() -> None:
+    settings = {"appendonly": "yes", "maxmemory": "16mb", "maxmemory-policy": "allkeys-lru"}
+    with RedisServer(settings) as server, server.client() as client:
+        uri = f"{server.uri}?allow_eviction=true"
+        with fetch("x", uri) as board:
+            [finding] = told(board)
+            assert "maxmemory-policy allkeys-lru" in finding.text
+            assert "evicted" not in finding.text
+            for number in range(300):
+                client.set(f"others:{number}", b"x" * 100_000)
+            evicted = client.info("stats")["evicted_keys"]
+            assert evicted > 0
+            assert f"evicted {evicted} keys" in told(board)[0].text
+        diagnoses = {each.subject: each for each in examine(fetch("x", uri))}
+        command, _, _ = diagnoses["not_durable"].text.partition("To keep them: ")[2].partition(",")
+        client.config_set("maxmemory", "0")
+        client.execute_command("ACL", "SETUSER", "some", "reset", "on", ">x", "~*", "&*", "+@all", "-config")
+        assert "allkeys-lru" in kept(f"{server.uri_of('some', 'x')}?allow_eviction=true")[1]
+        client.execute_command(*command.split())
+        assert kept(uri)[0] is True
+
+
+def test_a_policy_that_evicts_no_jobs_is_no_finding() -> None:
+    with RedisServer({"appendonly": "yes", "maxmemory-policy": "volatile-lru"}) as server:
+        assert kept(f"{server.uri}?allow_eviction=true")[0] is True
+
+
 def test_what_a_crash_costs_is_said() -> None:
     with RedisServer({"save": "3600 1"}) as server, server.client() as client:
         assert kept(server.uri) == (True, "a crash of the server loses all since its last snapshot (appendonly no)")

@@ -115,7 +115,7 @@ class Session:
             return context.with_resource(board)
         except NotFound as error:
             created = context.with_resource(self.closed_board())
-            self.output.warn(f"{error}; it is created")
+            self.output.warn(f"{error}; {self.name!r} is created now")
             return created
 
     def board_to_preview(self) -> JobBoard:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jobboard.cli.output import flush_streams
+from jobboard.stop_signals import StopSignals
 
 logger = logging.getLogger("jobboard.conductor")
 
@@ -76,7 +77,7 @@ class Supervisor:
 
     def __init__(self, number: int) -> None:
         self._processes = [Process(index) for index in range(number)]
-        self._signals: list[int] = []
+        self._signals = StopSignals()
         self._status = 0
 
     def run(self) -> ChildProcess:
@@ -89,7 +90,7 @@ class Supervisor:
         # The parent may have ignored SIGCHLD, and then nobody could wait for a child.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
-        while not (self._signals and all(process.pid is None for process in self._processes)):
+        while not (self._signals.seen and all(process.pid is None for process in self._processes)):
             if (child := self._start_due()) is not None:
                 from jobboard.conductor.signals import ignore, not_in_children
 
@@ -111,7 +112,7 @@ class Supervisor:
         """Start the processes that are to run and don't; return something in a new process only."""
         now = time.monotonic()
         for process in self._processes:
-            if process.pid is None and now >= process.start_at and not self._signals:
+            if process.pid is None and now >= process.start_at and not self._signals.seen:
                 try:
                     child = self._start(process)
                 except OSError as error:
@@ -144,14 +145,13 @@ class Supervisor:
         return ChildProcess(process.number, theirs)
 
     def _pass_on(self, number: int) -> None:
-        self._signals.append(number)
-        at_once = len(self._signals) > 1 and number != signal.SIGHUP
+        at_once = self._signals.add(number)
         if at_once:
             self._status = 128 + number
         for process in self._processes:
             if process.pid is None:
                 continue
-            if len(self._signals) == 1:
+            if len(self._signals.seen) == 1:
                 os.close(process.pipe)
             elif at_once:
                 # It may be frozen, or its handlers may hold the interpreter.
@@ -164,7 +164,7 @@ class Supervisor:
             pid, status = os.waitpid(process.pid, os.WNOHANG)
             if pid:
                 process.pid = None
-                if not self._signals:
+                if not self._signals.seen:
                     os.close(process.pipe)
                 code = os.waitstatus_to_exitcode(status)
                 if code == EXIT_MAX_JOBS:
@@ -176,9 +176,9 @@ class Supervisor:
                 self._ended(process, f"conductor process {pid} ended with {how}", code)
 
     def _ended(self, process: Process, what: str, code: int) -> None:
-        if self._signals:
+        if self._signals.seen:
             # At its end the interpreter lets go of its handlers: a signal to every process may meet one there.
-            if -code not in self._signals:
+            if -code not in self._signals.seen:
                 self._status = self._status or (code if code >= 0 else 128 - code)
             return
         now = time.monotonic()

@@ -154,7 +154,7 @@ class BackendClient:
         return (
             f"there are: {named(boards)}"
             if boards
-            else "it has none; the first post, or the first conductor, makes one"
+            else "it has no boards yet: the first post, or the first conductor, makes one"
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from jobboard.conductor.handlers import Handlers
 from jobboard.conductor.outcome import Broken, Cancelled, RunAgain
 from jobboard.conductor.retrying import Backoff
 from jobboard.conductor.run_context import current_job
-from jobboard.conductor.running_job import RunningJob
+from jobboard.conductor.running_job import CheckpointNotStored, RunningJob
 from jobboard.conductor.signals import stop_on_signals
 from jobboard.conductor.steps import StepNotStored, StepsChanged
 from jobboard.conductor.task import Task
@@ -20,6 +20,7 @@ __all__ = [
     "BatchJob",
     "Broken",
     "Cancelled",
+    "CheckpointNotStored",
     "Conductor",
     "Handlers",
     "InvalidDetails",

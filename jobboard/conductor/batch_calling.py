@@ -9,8 +9,9 @@ from jobboard.conductor.async_running_job import AsyncRunningJob
 from jobboard.conductor.calling import annotations_of, is_async, signature_of, title_of
 from jobboard.conductor.outcome import Batched, Failed, Outcome, Succeeded, judged, outcome_of_result, read_error
 from jobboard.conductor.run_context import begin_batch
-from jobboard.conductor.running_job import Made, RunningJob
+from jobboard.conductor.running_job import CheckpointNotStored, Made, RunningJob
 from jobboard.conductor.typed_details import InvalidDetails, check_record, fit_details, is_record
+from jobboard.errors import InvalidPosting
 
 _ADVICE = (
     "It gets a list of jobs, and a list of their details as well if its second parameter is annotated with a list of a "
@@ -43,6 +44,17 @@ class BatchJob(RunningJob[Made]):
             self._outcome = _outcome_of_error(error, self)
         else:
             raise TypeError(f"error must be an exception or a str, not {type(error).__name__}")
+
+    def checkpoint_state(self, state: Any) -> None:
+        """Write a checkpoint, as :meth:`RunningJob.checkpoint_state` does.
+
+        :raises InvalidPosting: the state can't be stored; of a batch that is an attempt that has failed.
+        """
+        try:
+            super().checkpoint_state(state)
+        except CheckpointNotStored as error:
+            # What ends the call ends all its jobs, and the others are not to blame.
+            raise InvalidPosting(str(error), path=error.path) from None
 
     def step(self, name: str, fn: Any, /, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: a batch has no steps."""

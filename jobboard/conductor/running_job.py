@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol
 
 from jobboard.board import JobBoard
 from jobboard.conductor.job_facts import JobFacts, JobSnapshot
-from jobboard.conductor.outcome import fixed_postings
+from jobboard.conductor.outcome import Broken, fixed_postings
 from jobboard.conductor.steps import StepContext, Steps
-from jobboard.errors import BoardUnavailable
+from jobboard.errors import BoardUnavailable, InvalidPosting
 from jobboard.family import Parent
 from jobboard.job import JobOrUuid, Posting, check_not_elsewhere
 from jobboard.logbook import LogBook
@@ -34,6 +34,10 @@ _MAX_PROGRESS_TEXT = 500
 _UNWRITTEN = object()
 #: Stands for the resources of handlers without a lifespan.
 NOT_MADE = object()
+
+
+class CheckpointNotStored(InvalidPosting, Broken):
+    """A checkpoint can't be stored, such as one that is too large. The job goes to the trash: a repeat would, too."""
 
 
 class JobContext(StepContext, Protocol):
@@ -114,12 +118,16 @@ class RunningJob(JobFacts, Generic[Made]):
     def checkpoint_state(self, state: Any) -> None:
         """Write a checkpoint; it is durable and fenced, and the next owner reads it.
 
-        :param state: plain data.
+        :param state: plain data, of at most 512 KiB once encoded, unless the board has another ``largest_details``.
         :raises ClaimLost: the claim does not hold; nothing was written.
-        :raises InvalidPosting: the state can't be stored.
+        :raises CheckpointNotStored: the state can't be stored; nothing was written. It is an :class:`InvalidPosting`,
+            and a handler that does not catch it sends its job to the trash.
         :raises BoardUnavailable: the store did not answer.
         """
-        self._context.checkpoint(state)
+        try:
+            self._context.checkpoint(state)
+        except InvalidPosting as error:
+            raise CheckpointNotStored(str(error), path=error.path) from None
         self._checkpoint = state
 
     def parents(self) -> Iterator[Parent]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from jobboard.stop_signals import StopSignals
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 Handle = Callable[[int, FrameType | None], object]
@@ -60,20 +62,22 @@ def stop_on_signals(stop: Callable[[], object], report: Callable[[], object] | N
     Only for the main thread. The exit at the second signal is immediate, with the status 128 + the signal's number:
     claims expire, and worker processes end with their conductor. In a child that is forked inside the block, signals do
     what they do by default. A SIGHUP never exits at once, since a terminal that
-    closes may send several; one that is ignored (``nohup``) stays ignored.
+    closes may send several, nor does a SIGTERM within half a second of the first one, since ``timeout`` sends two; one
+    that is ignored (``nohup``) stays ignored.
 
     :param stop: a thread calls it, since a signal handler must not wait for locks that the main thread may hold.
     :param report: is called in a thread at each SIGUSR1; None does nothing.
     :raises ValueError: this is not the main thread.
     """
-    seen: list[int] = []
+    signals = StopSignals()
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if not seen:
-            seen.append(number)
-            threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
-        elif number != signal.SIGHUP:
+        # Before it is added: a further signal may interrupt this, and to stop twice is harmless.
+        is_first = not signals.seen
+        if signals.add(number):
             os._exit(128 + number)
+        if is_first:
+            threading.Thread(target=stop, name="jobboard-stop", daemon=True).start()
 
     def on_user_signal(_number: int, _frame: FrameType | None) -> None:
         if report is not None:

@@ -219,13 +219,15 @@ def _idle_lanes(
 def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:
     """Return how much there is to do of one name (None: of all), for autoscalers; always the same four numbers.
 
-    ``waiting`` jobs, those that are ``running``, both together as ``wanted``, and for how many seconds the ``oldest``
-    waits: of one name the job that is claimed next, of all the one that was posted first. Three requests at most.
+    ``waiting`` jobs, those that are ``running``, for how many seconds the ``oldest`` waits (of one name the job that is
+    claimed next, of all the one that was posted first), and as ``wanted`` those that run or that a worker could start:
+    no others of a name that is paused, and no more of one than its limit says. Six requests at most.
 
     :raises BoardUnavailable: the store can't be reached.
     """
     stats = board.stats()
-    numbers = stats if name is None else stats.names.get(name, NameStats())
+    names = stats.names if name is None else {name: stats.names.get(name, NameStats())}
+    numbers = stats if name is None else names[name]
     oldest = stats.oldest_unclaimed or 0.0
     if name is not None:
         client = client_of(board)
@@ -233,7 +235,22 @@ def scale_of(board: JobBoard, name: str | None) -> dict[str, int]:
         now = client.call(client.backend.now) if heads else 0.0
         oldest = max(0.0, now - _claimable_since(heads[0])) if heads else 0.0
     waiting, running = numbers.unclaimed, numbers.claimed
-    return {"waiting": waiting, "running": running, "oldest": int(oldest), "wanted": waiting + running}
+    wanted = running + (_startable(board, names) if waiting else 0)
+    return {"waiting": waiting, "running": running, "oldest": int(oldest), "wanted": wanted}
+
+
+def _startable(board: JobBoard, names: Mapping[str, NameStats]) -> int:
+    """Return how many of the waiting jobs of some names workers could start now. Three requests at most."""
+    paused = {pause.name for pause in board.pauses()}
+    if None in paused:
+        return 0
+    most = {limit.name: limit.running for limit in board.limits if limit.running is not None}
+    return sum(_with_room(numbers, most.get(name)) for name, numbers in names.items() if name not in paused)
+
+
+def _with_room(numbers: NameStats, most: int | None) -> int:
+    # If a limit was lowered, more may run than it says.
+    return numbers.unclaimed if most is None else min(numbers.unclaimed, max(0, most - numbers.claimed))
 
 
 def _most(numbers: Mapping[str, int]) -> list[str]:

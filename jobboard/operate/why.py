@@ -170,15 +170,25 @@ def _why_paused(board: JobBoard, job: Job, pauses: Sequence[Pause], known: Partl
 def _why_behind(board: JobBoard, job: Job, able: list[Entity]) -> list[Reason]:
     """Count the jobs that the able conductors would claim first."""
     names = None if any(map(handles_all, able)) else frozenset({job.name}).union(*map(names_of, able))
-    ahead = 0
+    ahead = higher = 0
     for other in handles_of(board).rows(frozenset({JobState.UNCLAIMED}), names):
         if other.uuid == job.uuid or ahead == MAX_AHEAD:
             break
         ahead += 1
+        higher += other.priority > job.priority
     if not ahead:
         return []
     number = "1 job comes" if ahead == 1 else f"{ahead}{' or more' * (ahead == MAX_AHEAD)} jobs come"
-    return [Reason("behind", f"{number} before it, by priority or age.")]
+    return [Reason("behind", f"{number} before it, {_by_what(ahead, higher)}.")]
+
+
+def _by_what(ahead: int, higher: int) -> str:
+    """Say by what jobs come before another one: those of a higher priority come first."""
+    if not higher:
+        return "by age"
+    if higher < ahead:
+        return f"{higher} by a higher priority and the others by age"
+    return f"{f'the first {ahead} ' if ahead == MAX_AHEAD else ''}by a higher priority"
 
 
 def _why_failed(job: Job) -> list[Reason]:

@@ -79,6 +79,11 @@ def odd_checkpoints(job: RunningJob) -> str:
     return "it travelled"
 
 
+@handlers.handler("large checkpoints", max_attempts=3)
+def large_checkpoints(job: RunningJob) -> None:
+    job.checkpoint_state(bytes(600_000))
+
+
 @handlers.handler("exit", max_attempts=1)
 def exit_the_interpreter(_job: RunningJob) -> None:
     sys.exit(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobboard.backends.findings import Persistence
@@ -23,13 +23,17 @@ MIN_VERSION = (7, 0)
 AOF_VERSION = (7, 2)
 
 #: The settings that say what is kept.
-_OF_DISK = ("appendonly", "appendfsync", "save")
+_KEEPING = ("appendonly", "appendfsync", "save", "maxmemory-policy")
+#: What the names of those policies begin with that evict keys without a TTL, too, as jobs are.
+_EVICTS_ALL = "allkeys-"
 #: What a crash costs, by ``appendfsync``.
 _COSTS = {
     b"everysec": "a crash of its machine loses about the last second (appendfsync everysec)",
     b"no": "a crash of its machine loses what the system has not written yet (appendfsync no)",
 }
-_NOTHING_KEPT = "keeps nothing on disk (appendonly no, no save): all jobs are gone when it stops"
+_NOTHING_KEPT = (
+    "keeps nothing on disk (appendonly no, no save): all jobs, limits, pauses and schedules are gone when it stops"
+)
 _REMEDY = "To keep them: CONFIG SET appendonly yes, and the same in its configuration; of its replicas, too"
 #: https://github.com/redis/redis/issues/14541
 _NOT_LOADED = (
@@ -72,9 +76,9 @@ class ServerChecks:
         elif not self._loads_its_log():
             warn_once(logger, f"Redis at %s {_NOT_LOADED}", self._where)
 
-    def facts(self, section: str = "everything") -> dict[str, str]:
+    def facts(self, *sections: str) -> dict[str, str]:
         """Return what the server says of itself; {} if this user may not ask."""
-        info = self._ask("INFO", section)
+        info = self._ask("INFO", *(sections or ("everything",)))
         return dict(line.split(":", 1) for line in (info or b"").decode().splitlines() if ":" in line)
 
     def check_rights(self) -> None:
@@ -132,8 +136,24 @@ class ServerChecks:
         return settings.get(b"appendonly") == b"yes" and settings.get(b"appendfsync") == b"always"
 
     def persistence(self) -> Persistence:
-        """Return what the server keeps on disk; a request, and another one if it has an AOF or tells no settings."""
-        settings = _settings_in(self._ask("CONFIG", "GET", *_OF_DISK) or [])
+        """Return what the server keeps, in memory and on disk.
+
+        A request, another one if it has an AOF or tells no settings, and another one if it may evict jobs.
+        """
+        settings = _settings_in(self._ask("CONFIG", "GET", *_KEEPING) or [])
+        facts = {} if settings else self.facts("memory", "persistence", "stats")
+        kept = self._kept_on_disk(settings, facts)
+        policy = settings.get(b"maxmemory-policy", b"").decode() or facts.get("maxmemory_policy", "")
+        if not policy.startswith(_EVICTS_ALL):
+            return kept
+        evicted = int((facts or self.facts("stats")).get("evicted_keys", 0))
+        so_far = f" (it has evicted {evicted} keys since it started)" if evicted else ""
+        policy_text = f"has maxmemory-policy {policy}, which throws jobs away when memory runs out{so_far}"
+        cure = "To keep them: CONFIG SET maxmemory-policy noeviction, and the same in its configuration"
+        also = f". {kept.text}" if kept.kept is False else ""
+        return Persistence(False, f"Redis at {self._where} {policy_text}. {cure}{also}")
+
+    def _kept_on_disk(self, settings: Mapping[bytes, bytes], facts: Mapping[str, str]) -> Persistence:
         if settings.get(b"appendonly") == b"yes":
             if not self._loads_its_log():
                 return Persistence(False, f"Redis at {self._where} {_NOT_LOADED}")
@@ -142,7 +162,7 @@ class ServerChecks:
             return Persistence(True, "a crash of the server loses all since its last snapshot (appendonly no)")
         if b"save" in settings:
             return Persistence(False, f"Redis at {self._where} {_NOTHING_KEPT}. {_REMEDY}")
-        if self.facts("persistence").get("aof_enabled") == "1":
+        if facts.get("aof_enabled") == "1":
             return Persistence(True)
         return Persistence(None, f"Redis at {self._where} does not tell this user what it keeps on disk (CONFIG GET)")
 
