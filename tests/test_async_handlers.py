@@ -130,7 +130,7 @@ def test_a_failure_of_what_was_not_awaited_fails_the_job(board: JobBoard) -> Non
     with conducting(board, handlers, executor="asyncio"):
         job = board.post("work")
         assert not job.wait(PATIENCE)
-    assert "InvalidPosting" in (job.record.reason or "")
+    assert "checkpoint can't be stored" in (job.record.reason or "")
 
 
 def test_a_plain_handler_gets_a_plain_job(board: JobBoard) -> None:
