@@ -13,7 +13,7 @@ pytestmark = pytest.mark.in_turn(1)
 #: How many examples each guide has, and which URI these are written for; other examples of it are of the test kit.
 _EXPECTED = {
     "limits": (9, '"sqlite:///jobs.db"'),
-    "dependencies": (6, '"sqlite:///jobs.db"'),
+    "dependencies": (7, '"sqlite:///jobs.db"'),
     "durable-handlers": (3, '"memory://durable"'),
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from helpers.counted_requests import count_requests
@@ -24,7 +25,7 @@ from jobboard import (
     RunningJob,
     backend,
 )
-from jobboard.board import client_of, wait_for_jobs
+from jobboard.board import client_of, wait_for_jobs, wait_for_jobs_of_step
 from jobboard.testing import memory_board, run_due
 
 
@@ -222,10 +223,38 @@ def test_in_every_executor(tmp_path: Path, executor: str) -> None:
             conductor.stop()
 
 
+@pytest.mark.parametrize("wait", [wait_for_jobs, wait_for_jobs_of_step])
 @pytest.mark.parametrize(("parts", "most"), [(3, 7), (50, 7), (500, 23)])
-def test_what_it_costs(board: JobBoard, monkeypatch: pytest.MonkeyPatch, parts: int, most: int) -> None:
+def test_what_it_costs(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch, wait: Callable[..., None], parts: int, most: int
+) -> None:
     board.post("main")
     [job] = board.claim_next("owner")
     asked = count_requests(board, monkeypatch)
-    wait_for_jobs(board, job, "owner", [Posting("part") for _ in range(parts)])
+    wait(board, job, "owner", [Posting("part", uuid=str(uuid4())) for _ in range(parts)])
     assert len(asked) <= most, asked
+
+
+def test_what_a_run_posted_that_died_runs_at_once_and_is_taken_up_by_the_next(
+    board: JobBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, parts = board.post("main"), [Posting("part", uuid=str(uuid4())) for _ in range(3)]
+    [job] = board.claim_next("first")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(client_of(board).backend.edges, "link", _die)
+        wait_for_jobs_of_step(board, job, "first", parts)
+    [part] = board.claim_next("worker", names=["part"])
+    board.consume(part, "worker", 0)
+    board.release(main, reason="its owner is dead")
+    [job] = board.claim_next("next", names=["main"])
+    wait_for_jobs_of_step(board, job, "next", parts)
+    assert main.state is JobState.BLOCKED
+    for number in (1, 2):
+        [part] = board.claim_next("worker")
+        board.consume(part, "worker", number)
+    assert sorted(parent.result for parent in main.parents()) == [0, 1, 2]
+    assert board.claim_next("next") == [main]
+
+
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from jobboard.backends.reasons import RUNS_AGAIN, asked_for, given_up
 from jobboard.backends.thread_end import wait_for_thread
 from jobboard.backends.timelimit import lock_wait
-from jobboard.board import JobBoard, client_of, suspend, trash_with, wait_for_jobs
+from jobboard.board import JobBoard, client_of, suspend, trash_with, wait_for_jobs, wait_for_jobs_of_step
 from jobboard.conductor.execution import Execution
 from jobboard.conductor.following import on_complete_of, on_trashed_of
 from jobboard.conductor.log import logger
@@ -200,8 +201,11 @@ class Completer:
         match outcome := execution.outcome:
             case Failed():
                 return self._fail(execution, outcome)
-            case RunLater(jobs=jobs) | Suspended(jobs=jobs) if jobs is not None and not execution.cancelled:
-                return self._wait_for_jobs(execution, jobs, getattr(outcome, "seconds", None) or 0.0)
+            case RunLater(jobs=jobs) if jobs is not None and not execution.cancelled:
+                return self._wait(execution, partial(wait_for_jobs, self._board, job, self._who, jobs))
+            case Suspended(delay, jobs=jobs) if jobs is not None and not execution.cancelled:
+                wait = partial(wait_for_jobs_of_step, self._board, job, self._who, jobs, delay or 0.0)
+                return self._wait(execution, wait)
             case RunLater(at, after, pause_lane):
                 if pause_lane and job.lane is not None:
                     # First, so that no other job of the lane begins between the two.
@@ -221,9 +225,9 @@ class Completer:
             case _:
                 raise AssertionError(f"no end for {outcome!r}")
 
-    def _wait_for_jobs(self, execution: Execution, jobs: Sequence[Posting | str], delay: float) -> str:
+    def _wait(self, execution: Execution, wait: Callable[[], None]) -> str:
         try:
-            wait_for_jobs(self._board, execution.job, self._who, jobs, delay)
+            wait()
             return "again"
         except (ClaimLost, BoardUnavailable):
             raise
