@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from helpers.conducting import conducting, lossy_board
 from helpers.memory_board import board
 
 from jobboard import BatchJob, Handlers, Job, JobBoard, JobState, Posting, RunningJob
+from jobboard.conductor.batches import Batches
 from jobboard.testing import eventually
 
 __all__ = ["board"]
@@ -54,6 +56,24 @@ def test_the_first_job_waits_for_others_until_the_batch_is_full(board: JobBoard,
         jobs += post(board, "wait for more", diary, 2)
         assert all(job.wait(30) for job in jobs)
     assert lines_of(diary) == ["0 0 1"]
+
+
+def test_a_batch_that_others_fill_begins_at_once(board: JobBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conductor's own thread may claim the last ones, while the batch waits for jobs on the board."""
+    handlers, sizes = Handlers(), list[int]()
+    handlers.batch("index", size=3, wait=60)(lambda jobs: sizes.append(len(jobs)))
+    with conducting(board, handlers, concurrency=1) as conductor:
+        first = board.post("index")
+        batches = conductor._run._batches
+        eventually(lambda: batches._waiters)
+        monkeypatch.setattr(Batches, "_claim", lambda *_: False)
+        board.post_many([Posting("index")] * 2)
+        claimed = board.claim_next(conductor.who, limit=2)
+        # By now it waits for as long as it may.
+        time.sleep(0.2)
+        batches._on_claimed(claimed, time.monotonic())
+        assert first.wait(20)
+    assert sizes == [3]
 
 
 def test_a_batch_takes_one_slot_and_few_requests() -> None:

@@ -142,7 +142,8 @@ class Batches:
         self._may_claim, self._on_claimed, self._on_unanswered = may_claim, on_claimed, on_unanswered
         self._lock = threading.Lock()
         self._open: dict[str, Batch] = {}
-        self._waiters: set[Waiter] = set()
+        #: Of batches that wait for more jobs.
+        self._waiters: dict[Batch, Waiter] = {}
         self._stopping = False
 
     def place(self, executions: list[Execution]) -> list[Execution]:
@@ -163,6 +164,10 @@ class Batches:
         with self._lock:
             batch = self._open.get(name)
             if batch is not None and batch.join(execution):
+                waiter = self._waiters.get(batch)
+                if waiter is not None and not batch.room:
+                    # It waits for jobs on the board, and this one was claimed by the conductor's own thread.
+                    waiter.interrupt()
                 return True
             execution.batch = self._open[name] = Batch(execution, options.size, self._gather)
             return False
@@ -178,7 +183,7 @@ class Batches:
         """Let batches begin with what they have; returns at once."""
         with self._lock:
             self._stopping = True
-            for waiter in self._waiters:
+            for waiter in self._waiters.values():
                 waiter.interrupt()
 
     def _gather(self, batch: Batch) -> None:
@@ -214,7 +219,7 @@ class Batches:
     def _wait(self, batch: Batch, name: str, until: float) -> None:
         with client_of(self._board).waiter(frozenset({name})) as waiter:
             with self._lock:
-                self._waiters.add(waiter)
+                self._waiters[batch] = waiter
             try:
                 while batch.room and not self._stopping and (left := until - time.monotonic()) > 0:
                     if not self._claim(batch, name):
@@ -222,4 +227,4 @@ class Batches:
                         waiter.wait(left if due is None else min(left, max(due, _RETRY_DELAY)))
             finally:
                 with self._lock:
-                    self._waiters.discard(waiter)
+                    del self._waiters[batch]
