@@ -38,6 +38,9 @@ const walker = document.createTreeWalker(document.querySelector("body"), NodeFil
 while (walker.nextNode()) {
   const text = walker.currentNode, holder = text.parentElement;
   if (!text.data.trim() || isHidden(holder) || holder.closest("script, style, select, .skip, svg title")) { continue; }
+  // An ellipsis says that there is more, a title has all of it, and the boxes of what is left out are anywhere.
+  const titled = holder.closest("[title]");
+  if (titled && getComputedStyle(titled).textOverflow === "ellipsis") { continue; }
   const range = document.createRange();
   range.selectNodeContents(text);
   for (const box of range.getClientRects()) {
