@@ -244,9 +244,7 @@ class StoredJob(JobRow):
         :param retention: for how many seconds it is shown, if it is complete.
         """
         if row.state is JobState.CLAIMED and self.claim is not None:
-            new = replace(self, conditions=row.conditions)
-            # Only these two parts of the record change before the claim ends.
-            new.ties = row.ties
+            new = replace(self, conditions=row.conditions, ties=row.ties)
             if row.checkpoint is not self.checkpoint:
                 new.checkpoint, new.last_modified = row.checkpoint, row.last_modified
             new.claim = replace(
