@@ -36,6 +36,13 @@ def board(store: Store, request: pytest.FixtureRequest) -> Iterator[JobBoard]:
         yield board
 
 
+def start_conductor(start: Start, store: Store, board: JobBoard, *options: str) -> subprocess.Popen[str]:
+    return start(
+        "--board", store.uri, "--name", board.name, "conductor", "harnesses.durable_work:handlers",
+        *("--expiry", "1", "--concurrency", "4", *options),
+    )  # fmt: skip
+
+
 def effects_of(diary: Path) -> dict[tuple[str, str], list[str]]:
     """Return what the calls of each step of each job have returned, in their order."""
     effects: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -56,10 +63,7 @@ def test_a_recorded_step_never_runs_again_whoever_is_killed(
     jobs = board.post_many([Posting(name, {"diary": str(diary)}) for _ in range(JOBS)])
 
     def conductor() -> subprocess.Popen[str]:
-        return start(
-            "--board", store.uri, "--name", board.name, "conductor", "harnesses.durable_work:handlers",
-            *("--expiry", "1", "--concurrency", "4", "--executor", executor),
-        )  # fmt: skip
+        return start_conductor(start, store, board, "--executor", executor)
 
     crew = [conductor() for _ in range(2)]
     lines = 0
@@ -96,10 +100,7 @@ def test_jobs_that_are_waited_for_are_posted_once_whoever_is_killed(
     albums = board.post_many([Posting("album") for _ in range(JOBS)])
 
     def conductor() -> subprocess.Popen[str]:
-        return start(
-            "--board", store.uri, "--name", board.name, "conductor", "harnesses.durable_work:handlers",
-            *("--expiry", "1", "--concurrency", "4", "--log-level", "error"),
-        )  # fmt: skip
+        return start_conductor(start, store, board, "--log-level", "error")
 
     crew = [conductor() for _ in range(2)]
     photos = 0
